@@ -1,0 +1,271 @@
+"""The one vocabulary of operations that both engines speak.
+
+An entry says what an op is called, what it takes, how it is drawn, where its
+inputs may be sampled, what its gradient is where mathematics leaves a choice,
+and which engines have it. There is no mathematics here: each engine writes
+the forward and the derivative for itself, so that their agreement is evidence.
+
+To add an op, add one line to ``VOCAB``; then a forward and a rule in every
+engine that its scope names. The tests fail until all of them are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+__all__ = ["OPERATORS", "REQUIRED", "VOCAB", "OpSpec", "Operators", "install_operators"]
+
+
+class _Required:
+    """The default of an attribute that has none."""
+
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Final = _Required()
+
+Domain = Literal["real", "positive", "nonzero", "bool", "index"]
+Scope = Literal["both", "tensor"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpSpec:
+    """One operation of the vocabulary.
+
+    Attributes:
+        name: the op's name in both engines.
+        inputs: names of the operands, in order; one name with a leading ``*`` means any number.
+        attrs: names of the parameters that are not operands, with their defaults.
+        symbol: what a drawing writes in the op's node.
+        domain: where each operand may be sampled so that the op is defined and smooth.
+        kinks: the value chosen for the gradient at kinks, ties and bounds, in words.
+        scope: ``both`` engines, or ``tensor`` alone where one number makes no sense.
+        differentiable: False where the gradient is zero wherever it exists.
+        view: whether the result may share its operand's memory.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    symbol: str = ""
+    domain: tuple[Domain, ...] = ()
+    kinks: str = ""
+    scope: Scope = "both"
+    differentiable: bool = True
+    view: bool = False
+
+    @property
+    def variadic(self) -> bool:
+        """Whether the op takes any number of operands."""
+        return self.inputs[0].startswith("*")
+
+
+def _vocabulary(*entries: OpSpec) -> Mapping[str, OpSpec]:
+    return MappingProxyType({entry.name: entry for entry in entries})
+
+
+def _op(
+    name: str,
+    inputs: str,
+    symbol: str = "",
+    domain: str = "",
+    *,
+    kinks: str = "",
+    differentiable: bool = True,
+    **attrs: Any,
+) -> OpSpec:
+    names = tuple(inputs.split())
+    domains: Any = tuple(domain.split()) or ("real",) * len(names)
+    return OpSpec(name, names, attrs, symbol or name, domains, kinks, "both", differentiable)
+
+
+def _array_op(
+    name: str,
+    inputs: str,
+    domain: str = "",
+    *,
+    symbol: str = "",
+    kinks: str = "",
+    differentiable: bool = True,
+    view: bool = False,
+    **attrs: Any,
+) -> OpSpec:
+    names = tuple(inputs.split())
+    domains: Any = tuple(domain.split()) or ("real",) * len(names)
+    return OpSpec(
+        name, names, attrs, symbol or name, domains, kinks, "tensor", differentiable, view
+    )
+
+
+VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
+    # arithmetic
+    _op("add", "a b", "+"),
+    _op("sub", "a b", "-"),
+    _op("mul", "a b", "*"),
+    _op("div", "a b", "/", "real nonzero"),
+    _op("neg", "a", "neg"),
+    _op(
+        "pow",
+        "a b",
+        "**",
+        "positive real",
+        kinks="d/da is 0 where b = 0; d/db is 0 where a = 0 and b >= 0",
+    ),
+    _op("square", "a"),
+    _op("abs", "a", kinks="0 at 0"),
+    _op("sign", "a", kinks="0 everywhere", differentiable=False, domain="nonzero"),
+    # powers, exponentials and logarithms
+    _op("sqrt", "a", domain="positive", kinks="inf at 0"),
+    _op("exp", "a"),
+    _op("log", "a", domain="positive"),
+    _op("log1p", "a", domain="positive"),
+    _op("expm1", "a"),
+    # trigonometry
+    _op("sin", "a"),
+    _op("cos", "a"),
+    # activations
+    _op("tanh", "a"),
+    _op("sigmoid", "a"),
+    _op("relu", "a", "ReLU", domain="nonzero", kinks="0 at 0"),
+    _op("erf", "a"),
+    _op("gelu", "a", "GELU", approximate="none"),
+    # choices
+    _op("maximum", "a b", "max", kinks="1/2 to each of two equal operands"),
+    _op("minimum", "a b", "min", kinks="1/2 to each of two equal operands"),
+    _op("clip", "a", kinks="1 at both bounds", min=None, max=None),
+    _op("where", "cond a b", "where", "bool real real", kinks="0 to the operand not chosen"),
+    # comparisons and tests: bool results, no gradient
+    _op("eq", "a b", "==", differentiable=False),
+    _op("ne", "a b", "!=", differentiable=False),
+    _op("lt", "a b", "<", differentiable=False),
+    _op("le", "a b", "<=", differentiable=False),
+    _op("gt", "a b", ">", differentiable=False),
+    _op("ge", "a b", ">=", differentiable=False),
+    _op("isnan", "a", differentiable=False),
+    _op("isinf", "a", differentiable=False),
+    # reductions
+    _array_op("sum", "a", dim=None, keepdim=False),
+    _array_op("mean", "a", dim=None, keepdim=False),
+    _array_op("var", "a", dim=None, correction=1, keepdim=False),
+    _array_op(
+        "max",
+        "a",
+        kinks="1/n to each of n ties over the whole tensor; the first tie along one dimension",
+        dim=None,
+        keepdim=False,
+    ),
+    _array_op(
+        "min",
+        "a",
+        kinks="1/n to each of n ties over the whole tensor; the first tie along one dimension",
+        dim=None,
+        keepdim=False,
+    ),
+    _array_op("argmax", "a", differentiable=False, dim=None, keepdim=False),
+    _array_op("argmin", "a", differentiable=False, dim=None, keepdim=False),
+    _array_op("logsumexp", "a", kinks="0 for an operand of -inf", dim=REQUIRED, keepdim=False),
+    # linear algebra
+    _array_op("matmul", "a b", symbol="@"),
+    _array_op("linear", "a weight bias", activation=None),
+    # shape
+    _array_op("reshape", "a", view=True, shape=REQUIRED),
+    _array_op("flatten", "a", view=True, start_dim=0, end_dim=-1),
+    _array_op("permute", "a", view=True, dims=REQUIRED),
+    _array_op("transpose", "a", view=True, dim0=REQUIRED, dim1=REQUIRED),
+    _array_op("squeeze", "a", view=True, dim=None),
+    _array_op("unsqueeze", "a", view=True, dim=REQUIRED),
+    _array_op("expand", "a", view=True, shape=REQUIRED),
+    _array_op("cat", "*tensors", dim=0),
+    _array_op("stack", "*tensors", dim=0),
+    # indexing
+    _array_op("getitem", "a", symbol="[ ]", view=True, index=REQUIRED),
+    _array_op("getitem_adjoint", "a", symbol="[ ]+=", index=REQUIRED, shape=REQUIRED),
+    _array_op("embedding", "weight indices", "real index"),
+    _array_op("embedding_adjoint", "a indices", "real index", rows=REQUIRED),
+    _array_op("one_hot", "indices", "index", differentiable=False, num_classes=REQUIRED),
+    # fused
+    _array_op("softmax", "a", dim=REQUIRED),
+    _array_op("log_softmax", "a", dim=REQUIRED),
+    _array_op(
+        "cross_entropy",
+        "a target",
+        "real index",
+        kinks="nan where every target is ignored and the reduction is the mean",
+        ignore_index=-100,
+        reduction="mean",
+        label_smoothing=0.0,
+    ),
+    _array_op("layer_norm", "a weight bias", normalized_shape=REQUIRED, eps=1e-5),
+    _array_op("dropout", "a mask", "real bool", p=0.5),
+    # conversion
+    _array_op("cast", "a", dtype=REQUIRED),
+)
+
+
+# Python's operators, by the op that each one means. "r" marks the reflected
+# form, in which the operands arrive the other way round.
+OPERATORS: Final[Mapping[str, tuple[str, Literal["", "r"]]]] = MappingProxyType(
+    {
+        "__add__": ("add", ""),
+        "__radd__": ("add", "r"),
+        "__sub__": ("sub", ""),
+        "__rsub__": ("sub", "r"),
+        "__mul__": ("mul", ""),
+        "__rmul__": ("mul", "r"),
+        "__truediv__": ("div", ""),
+        "__rtruediv__": ("div", "r"),
+        "__pow__": ("pow", ""),
+        "__rpow__": ("pow", "r"),
+        "__matmul__": ("matmul", ""),
+        "__rmatmul__": ("matmul", "r"),
+        "__neg__": ("neg", ""),
+        "__abs__": ("abs", ""),
+        "__eq__": ("eq", ""),
+        "__ne__": ("ne", ""),
+        "__lt__": ("lt", ""),
+        "__le__": ("le", ""),
+        "__gt__": ("gt", ""),
+        "__ge__": ("ge", ""),
+    }
+)
+
+
+class Operators:
+    """Mixin that gives a class Python's operators; ``install_operators`` fills them in."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __add__(self, other: Any) -> Self: ...
+        def __radd__(self, other: Any) -> Self: ...
+        def __sub__(self, other: Any) -> Self: ...
+        def __rsub__(self, other: Any) -> Self: ...
+        def __mul__(self, other: Any) -> Self: ...
+        def __rmul__(self, other: Any) -> Self: ...
+        def __truediv__(self, other: Any) -> Self: ...
+        def __rtruediv__(self, other: Any) -> Self: ...
+        def __pow__(self, other: Any) -> Self: ...
+        def __rpow__(self, other: Any) -> Self: ...
+        def __neg__(self) -> Self: ...
+        def __abs__(self) -> Self: ...
+        def __lt__(self, other: Any) -> Any: ...
+        def __le__(self, other: Any) -> Any: ...
+        def __gt__(self, other: Any) -> Any: ...
+        def __ge__(self, other: Any) -> Any: ...
+
+
+def install_operators(cls: type, functions: Mapping[str, Callable[..., Any]]) -> None:
+    """Give ``cls`` every operator of ``OPERATORS`` whose op is among ``functions``."""
+    for dunder, (name, form) in OPERATORS.items():
+        if name in functions:
+            function = functions[name]
+            setattr(cls, dunder, _reflected(function) if form == "r" else function)
+
+
+def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: function(other, self)
