@@ -1,0 +1,87 @@
+# Everything happens in .venv; nothing needs root or a system package.
+# An empty file in .venv/stamps says that an extra is installed. It is written after pip has
+# succeeded and is out of date when pyproject.toml or constraints.txt is newer.
+
+PYTHON ?= python3
+ARGS   ?=
+
+VENV   := .venv
+RUN    := $(VENV)/bin/python
+STAMPS := $(VENV)/stamps
+PACKAGES := micro tensor viz
+
+# Exists while pip is at work. Found at the start, it means that an install was cut short and
+# that what lies in the environment cannot be trusted.
+UNFINISHED := $(VENV)/unfinished
+
+# A stamp counts only beside a sound environment.
+ifneq ($(or $(wildcard $(UNFINISHED)),$(if $(wildcard $(RUN)),,gone)),)
+$(shell rm -rf $(STAMPS))
+endif
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help mnist test check draw format clean
+
+help: ## list the targets
+	@echo "usage: make TARGET [ARGS='options of the program'] [PYTHON=python3.12]"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+
+mnist: $(STAMPS)/train ## train the MNIST classifier; writes to results/ (ARGS=--help: its options)
+	$(RUN) demos/train_mnist.py $(ARGS)
+
+test: $(STAMPS)/test ## run the whole everyday test suite (ARGS: options of pytest)
+	$(RUN) -m pytest --numprocesses auto --dist worksteal $(ARGS)
+
+check: $(STAMPS)/check ## lint, formatting and types
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy $(PACKAGES)
+
+draw: $(STAMPS)/train $(STAMPS)/viz ## draw computation graphs of both engines; writes to results/
+	$(RUN) demos/draw_graph.py $(ARGS)
+
+format: $(STAMPS)/check ## rewrite the sources as check wants them, where that can be done safely
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+clean: ## remove the environment and every cache
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find $(PACKAGES) tests demos -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment and what is installed in it
+
+PIP_INSTALL = $(RUN) -m pip install --disable-pip-version-check --constraint constraints.txt
+
+# $(call install,WHAT). An install that fails (no network, say) has changed nothing and may be
+# tried again as it is; one that is interrupted or killed leaves the marker behind.
+define install
+@touch $(UNFINISHED)
+@trap 'exit 130' INT TERM; $(PIP_INSTALL) $(1) || { rm -f $(UNFINISHED); exit 1; }
+@rm -f $(UNFINISHED)
+@touch $@
+endef
+
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "smolgrad needs Python 3.11 or newer, and '$(PYTHON)' is not." >&2; \
+		echo "Name another one: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { \
+		echo "'$(PYTHON)' cannot make environments: its modules venv and ensurepip are missing." >&2; \
+		echo "Debian and Ubuntu have them in the package python3-venv. Or name another Python:" >&2; \
+		echo "make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@if [ -e $(UNFINISHED) ]; then \
+		echo "The last install was cut short: starting over with an empty $(VENV)."; rm -rf $(VENV); fi
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS)
+	@touch $@
+
+# torch comes first and by its exact version: resolved together with something that asks for any
+# version of it, pip may choose a build for accelerators that is ten times as large.
+$(STAMPS)/torch: constraints.txt | $(STAMPS)/venv
+	$(call install,$$(grep '^torch==' constraints.txt))
+
+$(STAMPS)/test: $(STAMPS)/torch
+
+$(STAMPS)/%: pyproject.toml constraints.txt | $(STAMPS)/venv
+	$(call install,--editable ".[$*]")
