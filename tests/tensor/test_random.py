@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tensor.random
 from tensor.random import Generator, default_generator, fork_rng, manual_seed
 
 
@@ -195,8 +193,3 @@ def test_a_refused_call_names_its_argument_and_leaves_the_stream_where_it_was(
     with pytest.raises(error, match=message):
         call(generator)
     assert generator.get_state() == before
-
-
-def test_the_examples_in_the_docstrings_are_right() -> None:
-    results = doctest.testmod(tensor.random)
-    assert results.attempted > 0 and results.failed == 0
