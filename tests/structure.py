@@ -85,6 +85,7 @@ def _imports(nodes: list[ast.AST] | list[ast.stmt], path: str, lazy: bool) -> It
                     yield Import(_module_or_owner(base, alias.name), node.lineno, lazy)
             case ast.Call(func=func, args=[ast.Constant(value=str(module)), *_]) if _name(func) in {
                 "import_module",
+                "import_extra",
                 "__import__",
             }:
                 yield Import(module, node.lineno, lazy)

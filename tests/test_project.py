@@ -59,6 +59,7 @@ def test_no_import_crosses_the_lines_between_the_parts() -> None:
         ("tensor/engine.py", "import viz"),
         ("tensor/data/mnist.py", "import pooch"),
         ("tensor/data/mnist.py", "try:\n    import pooch\nexcept ImportError:\n    pooch = None"),
+        ("tensor/data/mnist.py", "pooch = import_extra('pooch', 'fetching')"),
         ("tensor/engine.py", "class C:\n    import tqdm"),
         ("tensor/engine.py", "def f():\n    import pandas"),
         ("tensor/engine.py", "def f():\n    import torch"),
