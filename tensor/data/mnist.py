@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from tensor.tensor import Tensor, from_numpy
 
@@ -23,7 +22,6 @@ def mnist(
     root: str | os.PathLike[str] | None = None,
     *,
     split: Literal["train", "test"] = "train",
-    dtype: DTypeLike = np.float32,
     cache: Path | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the images and labels of MNIST: 60,000 for training or 10,000 for the test.
@@ -31,7 +29,7 @@ def mnist(
     ``root`` and ``cache`` are those of ``fetch``, which finds or downloads the files.
 
     Returns:
-        Images (N, 784) of ``dtype`` from 0 (background) to 1, one flattened 28x28 image per row,
+        Images (N, 784) float32 from 0 (background) to 1, one flattened 28x28 image per row,
         and labels (N,) int64 from 0 to 9. Where images are wanted as such,
         ``images.reshape(-1, 1, 28, 28)`` is a view.
 
@@ -52,6 +50,6 @@ def mnist(
             f"mnist: {names['labels-idx1']} has {len(labels)} labels, "
             f"wanted {len(images)}, one for each image of {names['images-idx3']}"
         )
-    scaled = images.reshape(len(images), -1).astype(dtype)
+    scaled = images.reshape(len(images), -1).astype(np.float32)
     scaled /= 255
     return from_numpy(scaled), from_numpy(labels.astype(np.int64))
