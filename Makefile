@@ -10,17 +10,21 @@ RUN    := $(VENV)/bin/python
 STAMPS := $(VENV)/stamps
 PACKAGES := micro tensor viz
 
-# Exists while pip is at work. Found at the start, it means that an install was cut short and
-# that what lies in the environment cannot be trusted.
+# Exists while pip is at work, and holds the number of the process that runs it. Found when no such
+# process is alive, it means that an install was cut short and that what lies in the environment
+# cannot be trusted.
 UNFINISHED := $(VENV)/unfinished
+BUSY := $(shell kill -0 $$(cat $(UNFINISHED) 2>/dev/null) 2>/dev/null && echo yes)
+CUT_SHORT := $(if $(BUSY),,$(wildcard $(UNFINISHED)))
 
 # A stamp counts only beside a sound environment.
-ifneq ($(or $(wildcard $(UNFINISHED)),$(if $(wildcard $(RUN)),,gone)),)
+ifneq ($(CUT_SHORT)$(if $(wildcard $(RUN)),,gone),)
 $(shell rm -rf $(STAMPS))
 endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.NOTPARALLEL: # one install at a time
 .PHONY: help mnist test check draw format clean
 
 help: ## list the targets
@@ -56,10 +60,10 @@ PIP_INSTALL = $(RUN) -m pip install --disable-pip-version-check --constraint con
 # $(call install,WHAT). An install that fails (no network, say) has changed nothing and may be
 # tried again as it is; one that is interrupted or killed leaves the marker behind.
 define install
-@touch $(UNFINISHED)
-@trap 'exit 130' INT TERM; $(PIP_INSTALL) $(1) || { rm -f $(UNFINISHED); exit 1; }
-@rm -f $(UNFINISHED)
-@touch $@
+@if [ "$(BUSY)" ]; then \
+	echo "Another make is installing into $(VENV): try again when it is done." >&2; exit 1; fi
+@trap 'exit 130' INT TERM; echo $$$$ > $(UNFINISHED); \
+	if $(PIP_INSTALL) $(1); then touch $@; rm $(UNFINISHED); else rm $(UNFINISHED); exit 1; fi
 endef
 
 $(STAMPS)/venv:
@@ -70,7 +74,7 @@ $(STAMPS)/venv:
 		echo "'$(PYTHON)' cannot make environments: its modules venv and ensurepip are missing." >&2; \
 		echo "Debian and Ubuntu have them in the package python3-venv. Or name another Python:" >&2; \
 		echo "make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
-	@if [ -e $(UNFINISHED) ]; then \
+	@if [ "$(CUT_SHORT)" ]; then \
 		echo "The last install was cut short: starting over with an empty $(VENV)."; rm -rf $(VENV); fi
 	$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS)

@@ -151,6 +151,19 @@ def test_an_install_that_was_killed_is_started_over(make: Make, project: Path) -
     assert "+ --editable .[check]" in calls(project)
 
 
+def test_an_install_that_is_under_way_is_left_alone(make: Make, project: Path) -> None:
+    make("mnist")
+    calls(project)
+    (project / ".venv/unfinished").write_text(str(os.getpid()))
+    done = make("check")
+    assert done.returncode != 0
+    assert "Another make is installing" in done.stderr
+    assert calls(project) == []
+    (project / ".venv/unfinished").unlink()
+    assert make("mnist").returncode == 0
+    assert calls(project) == ["demos/train_mnist.py"]
+
+
 def test_an_environment_without_its_interpreter_is_made_again(make: Make, project: Path) -> None:
     make("mnist")
     calls(project)
