@@ -46,6 +46,7 @@ class OpSpec:
         scope: ``both`` engines, or ``tensor`` alone where one number makes no sense.
         differentiable: False where the gradient is zero wherever it exists.
         view: whether the result may share its operand's memory.
+        optional: operands that may be None.
     """
 
     name: str
@@ -57,6 +58,7 @@ class OpSpec:
     scope: Scope = "both"
     differentiable: bool = True
     view: bool = False
+    optional: tuple[str, ...] = ()
 
     @property
     def variadic(self) -> bool:
@@ -92,12 +94,13 @@ def _array_op(
     kinks: str = "",
     differentiable: bool = True,
     view: bool = False,
+    optional: tuple[str, ...] = (),
     **attrs: Any,
 ) -> OpSpec:
     names = tuple(inputs.split())
     domains: Any = tuple(domain.split()) or ("real",) * len(names)
     return OpSpec(
-        name, names, attrs, symbol or name, domains, kinks, "tensor", differentiable, view
+        name, names, attrs, symbol or name, domains, kinks, "tensor", differentiable, view, optional
     )
 
 
@@ -170,7 +173,7 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
     _array_op("logsumexp", "a", kinks="0 for an operand of -inf", dim=REQUIRED, keepdim=False),
     # linear algebra
     _array_op("matmul", "a b", symbol="@"),
-    _array_op("linear", "a weight bias", activation=None),
+    _array_op("linear", "a weight bias", optional=("bias",), activation=None),
     # shape
     _array_op("reshape", "a", view=True, shape=REQUIRED),
     _array_op("flatten", "a", view=True, start_dim=0, end_dim=-1),
@@ -199,10 +202,17 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
         reduction="mean",
         label_smoothing=0.0,
     ),
-    _array_op("layer_norm", "a weight bias", normalized_shape=REQUIRED, eps=1e-5),
+    _array_op(
+        "layer_norm",
+        "a weight bias",
+        optional=("weight", "bias"),
+        normalized_shape=REQUIRED,
+        eps=1e-5,
+    ),
     _array_op("dropout", "a mask", "real bool", p=0.5),
     # conversion
     _array_op("cast", "a", dtype=REQUIRED),
+    _array_op("clone", "a"),
 )
 
 

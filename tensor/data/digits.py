@@ -148,10 +148,9 @@ def _outline(digit: int, font: str) -> tuple[NDArray[np.float32], NDArray[np.flo
 
     The longer side of the glyph is GLYPH pixels; its centre of mass is the origin.
     """
-    matplotlib, fonts, text = (
-        import_extra(name, "generated_digits")
-        for name in ("matplotlib", "matplotlib.font_manager", "matplotlib.textpath")
-    )
+    matplotlib = import_extra("matplotlib", "generated_digits")
+    fonts = import_extra("matplotlib.font_manager", "generated_digits")
+    text = import_extra("matplotlib.textpath", "generated_digits")
     face = fonts.FontProperties(fname=f"{matplotlib.get_data_path()}/fonts/ttf/{font}.ttf")
     path = text.TextPath((0, 0), str(digit), size=100, prop=face)
     closed = [np.asarray(polygon) * (1, -1) for polygon in path.to_polygons()]

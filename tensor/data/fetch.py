@@ -128,15 +128,16 @@ def verified(file: DataFile, data: bytes, where: str, remedy: str = "") -> bytes
     found = hashlib.sha256(content).hexdigest()
     if found == file.sha256 and not fault:
         return content
-    if not fault:
-        if content[:512].lstrip().lower().startswith((b"<!doctype html", b"<html")):
-            fault = "an HTML page"
-        elif len(content) > file.size:
-            fault = f"more than the {file.size} bytes wanted"
-        elif len(content) < file.size:
-            fault = f"{len(content)} bytes, wanted {file.size}"
-        else:
-            fault = "the right size, but altered"
+    if fault:  # there is no content to speak of
+        found = f"{hashlib.sha256(data).hexdigest()} as it is"
+    elif content[:512].lstrip().lower().startswith((b"<!doctype html", b"<html")):
+        fault = "an HTML page"
+    elif len(content) > file.size:
+        fault = f"more than the {file.size} bytes wanted"
+    elif len(content) < file.size:
+        fault = f"{len(content)} bytes, wanted {file.size}"
+    else:
+        fault = "the right size, but altered"
     message = (
         f"{where} is not {file.name}: {fault}; "
         f"expected content of SHA-256 {file.sha256}, found {found}"
@@ -150,7 +151,7 @@ def _gunzip(data: bytes, limit: int) -> tuple[bytes, str]:
     try:
         content = stream.decompress(data, limit)
     except zlib.error as error:
-        return data, f"a damaged gzip file ({error})"
+        return b"", f"a damaged gzip file ({error})"
     if stream.eof and not stream.unused_data:
         return content, ""
     if stream.eof:

@@ -1,0 +1,331 @@
+"""How an op is called: from a kernel on ndarrays to a recorded function of Tensors.
+
+``@kernel`` turns a function of ndarrays into the public op of the same name.
+A call checks and converts the operands, runs the kernel, and asks ``_record``,
+the one function that grows the graph, to keep what the op's rules will need.
+
+Every op is reachable in two namespaces with the same names: ``raw``, the
+kernels on ndarrays, and ``recording``, the public ops. A rule takes either.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, NamedTuple, ParamSpec, TypeAlias
+
+import numpy as np
+
+from micro.vocab import REQUIRED, VOCAB, OpSpec
+
+from . import modes
+from .dtypes import as_array, convert
+from .errors import ShapeError
+from .graph import Constant, Edge, Node, Saved, Version, user_site
+from .rules import RULES
+from .tensor import Tensor
+
+__all__ = ["OPS", "Op", "Operand", "Rule", "kernel", "quietly", "raw", "recording"]
+
+P = ParamSpec("P")
+
+# What an op accepts for an operand: a Tensor, an ndarray or a number. Inside a
+# kernel it is an ndarray.
+Operand: TypeAlias = Any
+
+raw = SimpleNamespace()
+recording = SimpleNamespace()
+
+_NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
+
+
+class _Quiet(threading.local):
+    """Runs a function where numpy neither warns nor raises: IEEE values are the answer.
+
+    A private context costs a fraction of entering ``np.errstate`` each time,
+    and leaves the caller's own error state alone.
+    """
+
+    def __init__(self) -> None:
+        context = contextvars.Context()
+        context.run(np.seterr, all="ignore")
+        self.run = context.run
+
+
+quietly = _Quiet()
+
+
+class Rule(NamedTuple):
+    """The pullback of one operand, and the names its parameters ask for."""
+
+    function: Callable[..., Any]
+    names: tuple[str, ...]
+
+
+class Op:
+    """An op of the vocabulary with its kernel and rules."""
+
+    def __init__(
+        self,
+        spec: OpSpec,
+        function: Callable[..., Any],
+        rules: Mapping[str, Callable[..., Any]],
+        policy: str,
+        fused: Callable[..., Any] | None,
+    ) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.kernel = function
+        self.policy = policy
+        self.operands = tuple(name.lstrip("*") for name in spec.inputs)
+        self.rules = {name: Rule(rule, _asked(rule)) for name, rule in rules.items()}
+        self.fused = None if fused is None else Rule(fused, _asked(fused))
+        self._plans: dict[tuple[bool, ...], tuple[tuple[int, ...], bool]] = {}
+
+    def plan(self, needs: tuple[bool, ...]) -> tuple[tuple[int, ...], bool]:
+        """Return which operands the rules mention, and whether they mention ``out``."""
+        plan = self._plans.get(needs)
+        if plan is None:
+            if self.spec.variadic:
+                names = set(self.rules[self.operands[0]].names)
+            else:
+                wanted = [
+                    self.rules[n] for n, need in zip(self.operands, needs, strict=True) if need
+                ]
+                names = {name for rule in wanted for name in rule.names}
+                if self.fused is not None:
+                    names |= set(self.fused.names)
+            kept = tuple(i for i, name in enumerate(self.operands) if name in names)
+            plan = self._plans[needs] = (kept, "out" in names)
+        return plan
+
+
+def _asked(rule: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(rule).parameters)[2:]
+
+
+OPS: dict[str, Op] = {}
+
+
+def kernel(
+    policy: str = "promote", fused: Callable[..., Any] | None = None
+) -> Callable[[Callable[P, Any]], Callable[P, Tensor]]:
+    """Make a kernel on ndarrays into the public op of the same name.
+
+    ``policy`` says how operands of unlike dtype are treated: ``promote`` finds
+    a common dtype, ``float`` does so too and makes integers float32, ``strict``
+    refuses Tensors of unlike dtype. ``fused(g, needs, ...)`` is a hand-fused
+    first-order pullback, one gradient for each operand, beside the plain rules.
+    """
+
+    def decorate(function: Callable[P, Any]) -> Callable[P, Tensor]:
+        spec = VOCAB[function.__name__]
+        return register(spec, function, RULES.get(spec.name, {}), policy, fused)
+
+    return decorate
+
+
+def register(
+    spec: OpSpec,
+    function: Callable[P, Any],
+    rules: Mapping[str, Callable[..., Any]],
+    policy: str = "promote",
+    fused: Callable[..., Any] | None = None,
+) -> Callable[P, Tensor]:
+    """Add an op to the engine: its vocabulary entry, kernel and one rule per operand.
+
+    Returns:
+        The public op.
+
+    Raises:
+        ValueError: a rule names an operand that the entry does not have.
+    """
+    op = Op(spec, function, rules, policy, fused)
+    strangers = [name for name in rules if name not in op.operands]
+    if strangers:
+        raise ValueError(f"{spec.name}: rules for {strangers}, but the operands are {op.operands}")
+    public = _public(op)
+    OPS[spec.name] = op
+    setattr(raw, spec.name, function)
+    setattr(recording, spec.name, public)
+    return public
+
+
+def _public(op: Op) -> Callable[..., Tensor]:
+    """Return the function that users call; the common arities without a detour."""
+    count, defaults = len(op.operands), dict(op.spec.attrs)
+    public: Callable[..., Tensor]
+    if op.spec.variadic:
+
+        def public(tensors: Any, *args: Any, **kwargs: Any) -> Tensor:
+            if isinstance(tensors, (Tensor, np.ndarray)) or not hasattr(tensors, "__iter__"):
+                raise TypeError(
+                    f"{op.name}: {op.operands[0]} must be a sequence of Tensors, "
+                    f"got {type(tensors).__name__}"
+                )
+            return apply(op, tuple(tensors), _bind(op, args, kwargs))
+
+    elif not defaults and count == 1:
+
+        def public(a: Any) -> Tensor:
+            return apply(op, (a,), _NO_ATTRS)
+
+    elif not defaults and count == 2:
+
+        def public(a: Any, b: Any) -> Tensor:
+            return apply(op, (a, b), _NO_ATTRS)
+
+    else:
+
+        def public(*args: Any, **kwargs: Any) -> Tensor:
+            operands = args[:count]
+            if len(operands) < count:
+                operands += tuple(
+                    kwargs.pop(n, _absent(op, n)) for n in op.operands[len(operands) :]
+                )
+            return apply(op, operands, _bind(op, args[count:], kwargs))
+
+    return functools.wraps(op.kernel)(public)
+
+
+def _absent(op: Op, name: str) -> Any:
+    parameter = inspect.signature(op.kernel).parameters[name]
+    return REQUIRED if parameter.default is parameter.empty else parameter.default
+
+
+def _bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    attrs = dict(op.spec.attrs)
+    if len(args) > len(attrs):
+        raise TypeError(
+            f"{op.name}: takes {len(op.operands) + len(attrs)} arguments, "
+            f"got {len(op.operands) + len(args)}"
+        )
+    given = dict(zip(attrs, args, strict=False))
+    for name, value in kwargs.items():
+        if name not in attrs or name in given:
+            problem = "given twice" if name in given else "unknown"
+            raise TypeError(f"{op.name}: argument {name!r} {problem}; it has {list(attrs)}")
+        given[name] = value
+    attrs.update(given)
+    for name, value in attrs.items():
+        if value is REQUIRED:
+            raise TypeError(f"{op.name}: argument {name!r} is missing")
+    return attrs
+
+
+def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
+    """Run an op on operands of any accepted kind and record it if that is called for."""
+    arrays: list[Any] = []
+    needed = False
+    first = None
+    plain = True
+    for operand in inputs:
+        if isinstance(operand, Tensor):
+            array = operand.data
+            if operand.requires_grad:
+                needed = True
+            if first is None:
+                first = array.dtype
+            elif array.dtype is not first:
+                plain = False
+            arrays.append(array)
+        else:
+            plain = False
+            arrays.append(operand)
+    if not plain or first is None or first.kind != "f":
+        arrays = convert(op.name, op.spec, op.policy, inputs, arrays)
+    try:
+        if op.spec.variadic:
+            out = quietly.run(op.kernel, arrays, **attrs)
+        else:
+            out = quietly.run(op.kernel, *arrays, **attrs)
+    except (IndexError, TypeError, ValueError, RuntimeError) as error:
+        raise _explained(op, arrays, error) from error
+    if type(out) is not np.ndarray:
+        out = as_array(out)
+    result = Tensor._wrap(out)
+    if op.spec.view and isinstance(inputs[0], Tensor) and np.may_share_memory(out, arrays[0]):
+        inputs[0]._share(result)
+    if modes.ACTIVE.get() is None:
+        if needed and op.spec.differentiable:
+            _record(op, inputs, arrays, attrs, result)
+    else:
+        if needed and op.spec.differentiable and modes.is_grad_enabled():
+            _record(op, inputs, arrays, attrs, result)
+        if modes.is_anomaly_enabled():
+            site = user_site()
+            if result.node is not None:
+                result.node.site = site
+            if out.dtype.kind == "f" and not quietly.run(np.isfinite, out).all():
+                bad = "NaN" if np.isnan(out).any() else "inf"
+                raise RuntimeError(f"{op.name}: the forward yielded {bad} at {site}")
+    return result
+
+
+def _explained(op: Op, arrays: list[Any], error: Exception) -> Exception:
+    """Return a kernel's error with the op's name and its operands' shapes."""
+    shapes = ", ".join(
+        f"{name} {np.shape(array)}" for name, array in zip(_names(op, arrays), arrays, strict=True)
+    )
+    message = f"{op.name}: {error} (operands: {shapes})"
+    if isinstance(error, IndexError):
+        return IndexError(message)
+    if isinstance(error, TypeError):
+        return TypeError(message)
+    return ShapeError(message)
+
+
+def _names(op: Op, arrays: list[Any]) -> list[str]:
+    if op.spec.variadic:
+        return [f"{op.operands[0]}[{i}]" for i in range(len(arrays))]
+    return list(op.operands)
+
+
+def _record(
+    op: Op,
+    inputs: tuple[Any, ...],
+    arrays: list[Any],
+    attrs: Mapping[str, Any],
+    result: Tensor,
+) -> None:
+    """Give ``result`` its node. Nothing else makes one."""
+    edges: list[Edge] = []
+    needs: list[bool] = []
+    for operand, array in zip(inputs, arrays, strict=True):
+        node = operand.node if isinstance(operand, Tensor) else None
+        if node is not None:
+            edges.append(node)
+            needs.append(True)
+        elif isinstance(operand, Tensor) and operand._requires_grad:
+            edges.append(operand)
+            needs.append(True)
+        else:
+            edges.append(_constant(operand, array))
+            needs.append(False)
+    positions, keep_out = op.plan(tuple(needs))
+    saved: dict[str, Saved] = {}
+    for i in positions:
+        name = op.operands[i]
+        if arrays[i] is None:
+            continue
+        operand = inputs[i]
+        # An operand that was converted has memory of its own that nobody else can write to.
+        own = not isinstance(operand, Tensor) or operand.data is not arrays[i]
+        version = Version() if own else operand._shared_version()
+        saved[name] = Saved(arrays[i], version, version.count)
+    node = Node(op.name, tuple(edges), attrs, saved, result.data)
+    if keep_out:
+        version = result._shared_version()
+        saved["out"] = Saved(result.data, version, version.count)
+    result.node = node
+
+
+def _constant(operand: Any, array: Any) -> Constant:
+    if array is None:
+        return Constant((), np.dtype(bool))
+    value = array.item() if array.size == 1 and array.ndim == 0 else None
+    return Constant(array.shape, array.dtype, value, getattr(operand, "label", None))

@@ -1,0 +1,145 @@
+"""Which dtypes there are, and how operands of unlike dtype come together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from .graph import Array
+
+if TYPE_CHECKING:
+    from micro.vocab import OpSpec
+
+__all__ = [
+    "as_array",
+    "as_dtype",
+    "convert",
+    "float16",
+    "float32",
+    "float64",
+    "int32",
+    "int64",
+]
+
+float16: Final = np.dtype(np.float16)
+float32: Final = np.dtype(np.float32)
+float64: Final = np.dtype(np.float64)
+int32: Final = np.dtype(np.int32)
+int64: Final = np.dtype(np.int64)
+boolean: Final = np.dtype(np.bool_)
+
+# Kinds from the narrowest category to the widest: a wider one wins, and within
+# one category the larger dtype does.
+_CATEGORY: Final = {"b": 0, "u": 1, "i": 1, "f": 2}
+_DEFAULT: Final = (boolean, int64, float32)
+
+
+def as_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return ``dtype`` as a numpy dtype that a Tensor can hold.
+
+    Raises:
+        TypeError: it is not bool, an integer or float16, float32, float64.
+    """
+    wanted: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
+    if wanted.kind not in _CATEGORY or wanted.itemsize > 8:
+        raise TypeError(
+            f"a Tensor holds bool, integers or float16/32/64, not {wanted}; convert it first"
+        )
+    return wanted
+
+
+def as_array(value: Any, *, what: str = "Tensor") -> Array:
+    """Return ``value`` as a plain ndarray in native byte order, without copying if it can.
+
+    Raises:
+        TypeError: a masked array, or a dtype that a Tensor cannot hold.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{what}: a masked array has no gradient; fill it with .filled(value)")
+    array = np.asarray(value)
+    if type(array) is not np.ndarray:
+        array = array.view(np.ndarray)
+    kind = array.dtype.kind
+    if kind not in _CATEGORY or array.dtype.itemsize > 8:
+        raise TypeError(
+            f"{what}: cannot hold dtype {array.dtype} (from {type(value).__name__}); "
+            "it must be bool, an integer or float16, float32, float64"
+        )
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return array
+
+
+def convert(
+    name: str, spec: OpSpec, policy: str, inputs: tuple[Any, ...], arrays: list[Any]
+) -> list[Any]:
+    """Return the operands of one op as ndarrays of the dtypes that the op computes in.
+
+    Tensors promote one another as PyTorch's do: float over integer over bool,
+    then the larger dtype. Numbers never promote a Tensor, numpy's included;
+    an ndarray does so only where it brings a wider category.
+
+    Raises:
+        TypeError: an operand that is neither Tensor, ndarray nor number.
+        RuntimeError: under the ``strict`` policy, Tensors of unlike dtype.
+    """
+    if spec.variadic:
+        names = [f"{spec.inputs[0][1:]}[{i}]" for i in range(len(arrays))]
+        domains: tuple[str, ...] = (spec.domain[0],) * len(arrays)
+    else:
+        names, domains = list(spec.inputs), spec.domain
+    converted: list[Any] = []
+    firm: np.dtype[Any] | None = None  # what the Tensors agree on
+    loose: np.dtype[Any] | None = None  # what the other operands ask for
+    for operand, array, label, domain in zip(inputs, arrays, names, domains, strict=True):
+        tensor = hasattr(operand, "node")
+        if array is None and label in spec.optional:
+            converted.append(None)
+            continue
+        if not tensor:
+            array = _foreign(name, label, array)
+        converted.append(array)
+        if domain in ("bool", "index"):
+            continue
+        if tensor:
+            if policy == "strict" and firm is not None and firm != array.dtype:
+                raise RuntimeError(
+                    f"{name}: operands must have one dtype, got {firm} and {array.dtype} "
+                    f"for {label}; convert one with .to(dtype)"
+                )
+            firm = array.dtype if firm is None else _wider(firm, array.dtype)
+        else:
+            number = not isinstance(operand, np.ndarray)
+            dtype = _DEFAULT[_CATEGORY[array.dtype.kind]] if number else array.dtype
+            loose = dtype if loose is None else _wider(loose, dtype)
+    if firm is None or (loose is not None and _CATEGORY[loose.kind] > _CATEGORY[firm.kind]):
+        result = loose
+    else:
+        result = firm
+    if result is None:
+        return converted
+    if policy == "float" and result.kind != "f":
+        result = float32
+    for i, (array, domain) in enumerate(zip(converted, domains, strict=True)):
+        if array is not None and domain not in ("bool", "index") and array.dtype != result:
+            converted[i] = array.astype(result)
+    return converted
+
+
+def _foreign(name: str, label: str, operand: Any) -> Array:
+    if isinstance(operand, (bool, int, float, np.generic, np.ndarray)):
+        return as_array(operand, what=f"{name}: {label}")
+    if operand is None:
+        raise TypeError(f"{name}: {label} is None; it must be a Tensor, an ndarray or a number")
+    raise TypeError(
+        f"{name}: {label} must be a Tensor, an ndarray or a number, got "
+        f"{type(operand).__name__}; wrap it in Tensor(...)"
+    )
+
+
+def _wider(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    difference = _CATEGORY[a.kind] - _CATEGORY[b.kind]
+    if difference:
+        return a if difference > 0 else b
+    return np.promote_types(a, b) if np.promote_types(a, b).kind in "buif" else a

@@ -1,0 +1,433 @@
+"""The backward pass.
+
+Nodes are numbered as they are made, and an op can only use what exists
+already: the reverse of that order visits every node after all its uses, which
+is why each gradient is complete when it is passed on. Nothing recurses.
+
+The pass collects gradients in a dict of its own and hands them to the leaves
+at the end, so that a pass that fails has changed no ``grad``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from . import modes
+from .dispatch import OPS, Op, Rule, quietly, raw, recording
+from .errors import ShapeError
+from .graph import Array, Constant, Edge, Node
+from .tensor import Tensor
+
+__all__ = ["backward", "grad"]
+
+_by_sequence = attrgetter("sequence")
+
+# A gradient on its way: an ndarray, or a Tensor where the pass itself is recorded.
+Gradient: TypeAlias = Any
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Sequence[Tensor] | Tensor | None = None,
+) -> None:
+    """Add the gradient of ``tensors`` to ``grad`` of every leaf they were computed from.
+
+    Args:
+        tensors: what to differentiate; several are summed.
+        grad_tensors: the gradient of each of them, of its shape; 1 for a Tensor of one element.
+        retain_graph: keep what the rules need, so that another pass can follow.
+            By default as ``create_graph``.
+        create_graph: record the pass, so that the gradients can be differentiated.
+        inputs: collect gradients for these alone.
+
+    Raises:
+        RuntimeError: no graph, a graph already freed, a gradient missing or of
+            another shape, or a saved array that was changed in place since. No
+            ``grad`` has changed then.
+    """
+    outputs = _listed("tensors", tensors)
+    seeds = _seeds(outputs, grad_tensors, create_graph)
+    chosen = None if inputs is None else _listed("inputs", inputs)
+    if chosen is not None and not chosen:
+        raise RuntimeError("backward: inputs must not be empty")
+    keep = create_graph if retain_graph is None else retain_graph
+    found = _Pass(outputs, seeds, chosen, create_graph, keep).run()
+    for tensor, value in found.values():
+        _collect(tensor, value, create_graph)
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients of ``outputs`` with respect to ``inputs``; no ``grad`` is touched.
+
+    Args:
+        outputs: what to differentiate; several are summed.
+        inputs: with respect to what, leaves or intermediates.
+        grad_outputs: the gradient of each output, of its shape; 1 for one element.
+        retain_graph: keep what the rules need, so that another pass can follow.
+            By default as ``create_graph``.
+        create_graph: record the pass, so that its results can be differentiated again.
+        allow_unused: give None, not an error, for an input that the outputs do not depend on.
+
+    Returns:
+        One gradient per input, each of its input's shape and dtype.
+
+    Raises:
+        RuntimeError: as ``backward``; or an input that does not require grad or was not used.
+    """
+    given = _listed("outputs", outputs)
+    wanted = _listed("inputs", inputs)
+    for i, tensor in enumerate(wanted):
+        if not tensor.requires_grad:
+            raise RuntimeError(f"grad: inputs[{i}] does not require grad")
+    seeds = _seeds(given, grad_outputs, create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    found = _Pass(given, seeds, wanted, create_graph, keep, unused=allow_unused).run()
+    results: list[Tensor | None] = []
+    for tensor in wanted:
+        entry = found.get(id(_edge(tensor)))
+        if entry is None:
+            results.append(None)
+        else:
+            value = entry[1]
+            results.append(value if isinstance(value, Tensor) else Tensor._wrap(value))
+    return tuple(results)
+
+
+def _listed(name: str, tensors: Any) -> list[Tensor]:
+    listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    for i, tensor in enumerate(listed):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name}[{i}] must be a Tensor, got {type(tensor).__name__}")
+    return listed
+
+
+def _edge(tensor: Tensor) -> Node | Tensor:
+    return tensor if tensor.node is None else tensor.node
+
+
+def _seeds(outputs: list[Tensor], given: Any, create_graph: bool) -> list[Gradient]:
+    """Return a gradient for every output, of its shape and dtype; check all first."""
+    if given is None or isinstance(given, (Tensor, np.ndarray)):
+        given = [given] if len(outputs) == 1 or given is not None else [None] * len(outputs)
+    if len(given) != len(outputs):
+        raise RuntimeError(f"got {len(given)} gradients for {len(outputs)} outputs")
+    seeds: list[Gradient] = []
+    for tensor, seed in zip(outputs, given, strict=True):
+        if not tensor.requires_grad:
+            raise RuntimeError(
+                f"a Tensor of shape {tensor.shape} does not require grad and has no graph: it was "
+                "made without an operand that requires grad, or under no_grad()"
+            )
+        if seed is None:
+            if tensor.numel() != 1:
+                raise RuntimeError(
+                    "grad can be implicitly created only for scalar outputs, got shape "
+                    f"{tensor.shape}; pass a gradient of that shape or reduce it first"
+                )
+            seed = Tensor._wrap(np.ones(tensor.shape, tensor.dtype))
+        elif not isinstance(seed, Tensor):
+            seed = Tensor(seed)
+        if seed.shape != tensor.shape:
+            raise ShapeError(
+                f"the gradient has shape {seed.shape}, but the output has shape {tensor.shape}"
+            )
+        if seed.dtype != tensor.dtype:
+            seed = seed.to(tensor.dtype)
+        seeds.append(seed if create_graph else seed.data)
+    return seeds
+
+
+class _Pass:
+    """One backward pass, from checked outputs and seeds to gradients by target."""
+
+    def __init__(
+        self,
+        outputs: list[Tensor],
+        seeds: list[Gradient],
+        targets: list[Tensor] | None,
+        record: bool,
+        keep: bool,
+        unused: bool = True,
+    ) -> None:
+        self.record = record
+        self.keep = keep
+        self.grads: dict[int, Gradient] = {}
+        self.owned: set[int] = set()
+        self.leaves: dict[int, Tensor] = {}
+        self.found: dict[int, tuple[Tensor, Gradient]] = {}
+        roots = [_edge(tensor) for tensor in outputs]
+        self.targets = None if targets is None else {id(_edge(t)): t for t in targets}
+        self.order = _reachable(roots)
+        self.useful = None if targets is None else self._toward_targets()
+        if self.useful is not None:
+            useful = self.useful
+            if not unused:
+                self._refuse_unused(roots)
+            self.order = [node for node in self.order if id(node) in useful]
+        for node in self.order:
+            if not (self.targets and id(node) in self.targets and not self._needed(node)):
+                _check(node)
+        for root, seed in zip(roots, seeds, strict=True):
+            if self.useful is None or id(root) in self.useful:
+                self._add(root, seed, fresh=False)
+
+    def _toward_targets(self) -> set[int]:
+        """Return what lies on a path from the outputs to a target, targets included."""
+        assert self.targets is not None
+        useful = set(self.targets)
+        for node in reversed(self.order):
+            if any(id(edge) in useful for edge in node.inputs):
+                useful.add(id(node))
+        return useful
+
+    def _needed(self, node: Node) -> bool:
+        """Return whether the pass goes on past ``node``."""
+        assert self.useful is not None
+        return any(id(edge) in self.useful for edge in node.inputs)
+
+    def _refuse_unused(self, roots: Iterable[Edge]) -> None:
+        assert self.targets is not None
+        reached = {id(node) for node in self.order} | {id(root) for root in roots}
+        reached |= {id(edge) for node in self.order for edge in node.inputs}
+        for i, key in enumerate(self.targets):
+            if key not in reached:
+                raise RuntimeError(
+                    f"grad: inputs[{i}] was not used to compute the outputs; "
+                    "pass allow_unused=True to get None for it"
+                )
+
+    def run(self) -> dict[int, tuple[Tensor, Gradient]]:
+        """Return the gradient of every target (or leaf, or retained Tensor) that one reached."""
+        with modes.set_grad_enabled(self.record):
+            anomaly = modes.is_anomaly_enabled()
+            for node in self.order:
+                g = self.grads.pop(id(node), None)
+                if g is None:
+                    continue
+                if node.hooks:
+                    g = self._hooked(node.hooks, g, node)
+                self._keep(node, g)
+                if self.useful is None or self._needed(node):
+                    self._visit(node, g, anomaly)
+                    if not self.keep:
+                        node.saved = None
+            for key, tensor in self.leaves.items():
+                g = self.grads.pop(key)
+                if tensor._hooks:
+                    g = self._hooked(tensor._hooks, g, tensor)
+                    self.owned.discard(key)
+                if self.targets is None or key in self.targets:
+                    if not self.record and key not in self.owned:
+                        g = g.copy()
+                    self.found[key] = (tensor, g)
+        return self.found
+
+    def _keep(self, node: Node, g: Gradient) -> None:
+        """Note the gradient of an intermediate that was asked for."""
+        tensor = None
+        if self.targets is not None:
+            tensor = self.targets.get(id(node))
+        if tensor is None and node.retains is not None:
+            tensor = node.retains()
+        if tensor is not None:
+            self.found[id(node)] = (tensor, g if self.record else g.copy())
+
+    def _hooked(self, hooks: dict[int, Callable[..., Any]], g: Gradient, edge: Edge) -> Gradient:
+        for hook in list(hooks.values()):
+            seen = g if self.record else Tensor._wrap(g.copy())
+            replaced = hook(seen)
+            if replaced is None:
+                continue
+            if not isinstance(replaced, Tensor) or replaced.shape != edge.shape:
+                got = replaced.shape if isinstance(replaced, Tensor) else type(replaced).__name__
+                raise RuntimeError(
+                    f"a hook must return None or a Tensor of shape {edge.shape}, got {got}"
+                )
+            replaced = replaced.to(edge.dtype)
+            g = replaced if self.record else replaced.data
+        return g
+
+    def _visit(self, node: Node, g: Gradient, anomaly: bool) -> None:
+        """Pass the gradient of ``node`` on to its operands."""
+        op = OPS[node.op]
+        useful = self.useful
+        needs = [
+            not isinstance(edge, Constant) and (useful is None or id(edge) in useful)
+            for edge in node.inputs
+        ]
+        values = _arguments(op, node, self.record)
+        if op.fused is not None and not self.record:
+            given = {name: values[name] for name in op.fused.names}
+            grads = quietly.run(op.fused.function, g, needs, **given)
+        else:
+            grads = [self._pulled(op, i, g, values) if n else None for i, n in enumerate(needs)]
+        saved = node.saved
+        for i, (edge, need) in enumerate(zip(node.inputs, needs, strict=True)):
+            if not need:
+                continue
+            gradient = grads[i]
+            if gradient is None:
+                continue
+            if self.record:
+                self._add(edge, _fitted(recording, op, i, gradient, edge), fresh=False)
+                continue
+            if type(gradient) is not np.ndarray:
+                gradient = np.asarray(gradient)
+            fresh = gradient.base is None and gradient is not g
+            if gradient.shape != edge.shape or gradient.dtype != edge.dtype:
+                gradient = _fitted(raw, op, i, gradient, edge)
+                fresh = fresh and gradient.base is None
+            if fresh and saved:
+                fresh = all(gradient is not kept.array for kept in saved.values())
+            if anomaly and not quietly.run(np.isfinite, gradient).all():
+                bad = "NaN" if np.isnan(gradient).any() else "inf"
+                made = node.site or "a line unknown: the forward ran outside detect_anomaly()"
+                raise RuntimeError(
+                    f"{op.name}: the backward yielded {bad} for operand "
+                    f"{_operand(op, i)}; the op was made at {made}"
+                )
+            self._add(edge, gradient, fresh)
+
+    def _pulled(self, op: Op, i: int, g: Gradient, values: dict[str, Any]) -> Gradient:
+        if op.spec.variadic:
+            rule: Rule = op.rules[op.operands[0]]
+            values = {**values, "i": i}
+        else:
+            rule = op.rules[op.operands[i]]
+        given = {name: values[name] for name in rule.names}
+        if self.record:
+            return rule.function(recording, g, **given)
+        return quietly.run(rule.function, raw, g, **given)
+
+    def _add(self, edge: Edge, gradient: Gradient, fresh: bool) -> None:
+        """Add to what has arrived at ``edge``; in place once the sum is the engine's own."""
+        key = id(edge)
+        before = self.grads.get(key)
+        if before is None:
+            self.grads[key] = gradient
+            if fresh:
+                self.owned.add(key)
+            if isinstance(edge, Tensor):
+                self.leaves[key] = edge
+        elif self.record:
+            self.grads[key] = recording.add(before, gradient)
+        elif key in self.owned:
+            quietly.run(np.add, before, gradient, before)
+        else:
+            self.grads[key] = np.asarray(quietly.run(np.add, before, gradient))
+            self.owned.add(key)
+
+
+def _reachable(roots: Iterable[Edge]) -> list[Node]:
+    """Return every node that the roots depend on, and they themselves, newest first."""
+    stack = [root for root in roots if isinstance(root, Node)]
+    seen = set(stack)
+    while stack:
+        for edge in stack.pop().inputs:
+            if type(edge) is Node and edge not in seen:
+                seen.add(edge)
+                stack.append(edge)
+    return sorted(seen, key=_by_sequence, reverse=True)
+
+
+def _check(node: Node) -> None:
+    """Raise if ``node`` cannot be differentiated any more."""
+    if node.saved is None:
+        raise RuntimeError(
+            f"{node.op}: trying to backward through the graph a second time, but what it saved "
+            "was freed by the first; pass retain_graph=True to the first"
+        )
+    for name, saved in node.saved.items():
+        if saved.version.count != saved.expected:
+            made = f", made at {node.site}" if node.site else ""
+            raise RuntimeError(
+                f"{node.op}: one of the variables needed for gradient computation has been "
+                f"modified by an inplace operation: {name} of shape {saved.array.shape} is at "
+                f"version {saved.version.count}, expected version {saved.expected}{made}; "
+                "change a copy (.clone()) or use the op that returns a new Tensor"
+            )
+
+
+def _arguments(op: Op, node: Node, record: bool) -> dict[str, Any]:
+    """Return everything that the rules of ``op`` may ask for by name."""
+    _check(node)
+    assert node.saved is not None
+    values: dict[str, Any] = dict(node.attrs)
+    if op.spec.variadic:
+        values["shapes"] = [edge.shape for edge in node.inputs]
+        names: Sequence[str] = ()
+    else:
+        names = op.operands
+    for name, edge in zip(names, node.inputs, strict=False):
+        values[name + "_shape"] = edge.shape
+        values.setdefault(name, None)  # an optional operand that was not given
+        if record and name in node.saved:
+            values[name] = _revived(node.op, name, node.saved[name].array, edge)
+    if record:
+        if "out" in node.saved:
+            values["out"] = Tensor._wrap(node.saved["out"].array, node)
+    else:
+        for name, saved in node.saved.items():
+            values[name] = saved.array
+    return values
+
+
+def _revived(op: str, name: str, array: Array, edge: Edge) -> Tensor:
+    """Return a saved operand as the Tensor it was, with its history."""
+    if isinstance(edge, Node):
+        return Tensor._wrap(array, edge)
+    if isinstance(edge, Tensor):
+        if edge.data is array:
+            return edge
+        raise RuntimeError(
+            f"{op}: {name} was given other data since; create_graph needs the Tensor as it was"
+        )
+    return Tensor._wrap(array)
+
+
+def _fitted(xp: Any, op: Op, i: int, g: Gradient, edge: Edge) -> Gradient:
+    """Sum a gradient down to its operand's shape and cast it to its dtype."""
+    shape, wanted = tuple(g.shape), edge.shape
+    if shape != wanted:
+        extra = len(shape) - len(wanted)
+        narrow = tuple(
+            k for k, n in enumerate(shape) if k < extra or (wanted[k - extra] == 1 and n != 1)
+        )
+        summed = tuple(1 if k in narrow else n for k, n in enumerate(shape))
+        if extra < 0 or summed[extra:] != wanted:
+            raise RuntimeError(
+                f"{op.name}: its rule gave a gradient of shape {shape} for operand "
+                f"{_operand(op, i)} of shape {wanted}"
+            )
+        g = xp.reshape(xp.sum(g, narrow, True), wanted)
+    return xp.cast(g, edge.dtype) if g.dtype != edge.dtype else g
+
+
+def _operand(op: Op, i: int) -> str:
+    return f"{op.operands[0]}[{i}]" if op.spec.variadic else op.operands[i]
+
+
+def _collect(tensor: Tensor, value: Gradient, record: bool) -> None:
+    """Add a finished gradient to a Tensor's ``grad``."""
+    before = tensor._grad
+    if before is None:
+        tensor._grad = value if record else Tensor._wrap(value)
+    elif record or before.node is not None or not before.data.flags.writeable:
+        tensor._grad = recording.add(before, value)
+    else:
+        quietly.run(np.add, before.data, value, before.data)
+        before._shared_version().count += 1

@@ -1,0 +1,163 @@
+"""Functions of Tensors that are made of ops, and the ways to make a Tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import ops
+from .dispatch import Operand
+from .dtypes import as_dtype, float32
+from .random import Generator, default_generator
+from .shapes import size
+from .tensor import Tensor
+
+__all__ = [
+    "Extremum",
+    "arange",
+    "dropout",
+    "full",
+    "max",
+    "min",
+    "ones",
+    "ones_like",
+    "rand",
+    "randint",
+    "randn",
+    "randperm",
+    "zeros",
+    "zeros_like",
+]
+
+
+class Extremum(NamedTuple):
+    """The largest or smallest elements along a dimension, and where each was found first."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def max(a: Operand, dim: int | None = None, keepdim: bool = False) -> Tensor | Extremum:
+    """Return the largest element, or ``(values, indices)`` of the largest along ``dim``.
+
+    Over the whole tensor each of n equal winners gets 1/n of the gradient;
+    along a dimension the first one gets it all.
+    """
+    return _extremum(ops.max, ops.argmax, a, dim, keepdim)
+
+
+def min(a: Operand, dim: int | None = None, keepdim: bool = False) -> Tensor | Extremum:
+    """Return the smallest element, or ``(values, indices)`` of the smallest along ``dim``.
+
+    Ties as for ``max``.
+    """
+    return _extremum(ops.min, ops.argmin, a, dim, keepdim)
+
+
+def _extremum(
+    values: Callable[..., Tensor],
+    indices: Callable[..., Tensor],
+    a: Operand,
+    dim: int | None,
+    keepdim: bool,
+) -> Tensor | Extremum:
+    if dim is None:
+        return values(a, None, keepdim)
+    return Extremum(values(a, dim, keepdim), indices(a, dim, keepdim))
+
+
+for _name in ("max", "min"):
+    setattr(Tensor, _name, globals()[_name])
+
+
+def dropout(
+    a: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None
+) -> Tensor:
+    """Return ``a`` with each element set to 0 with probability ``p``, the rest scaled by 1/(1-p).
+
+    Outside training, ``a`` itself. The mask is drawn from ``generator``, or
+    from the default one.
+
+    Raises:
+        ValueError: ``p`` outside [0, 1].
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout: p must lie in [0, 1], got {p}")
+    if not training or p == 0:
+        return a
+    return ops.dropout(a, (generator or default_generator).bernoulli(1 - p, a.shape), p)
+
+
+def _made(array: Any, requires_grad: bool) -> Tensor:
+    return Tensor._wrap(np.asarray(array)).requires_grad_(requires_grad)
+
+
+def full(
+    shape: Any, fill_value: float, *, dtype: Any = float32, requires_grad: bool = False
+) -> Tensor:
+    """Return a Tensor of ``shape`` filled with ``fill_value``."""
+    return _made(np.full(size(shape), fill_value, as_dtype(dtype)), requires_grad)
+
+
+def zeros(shape: Any, *, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """Return a Tensor of ``shape`` filled with 0."""
+    return _made(np.zeros(size(shape), as_dtype(dtype)), requires_grad)
+
+
+def ones(shape: Any, *, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+    """Return a Tensor of ``shape`` filled with 1."""
+    return _made(np.ones(size(shape), as_dtype(dtype)), requires_grad)
+
+
+def zeros_like(a: Tensor, *, dtype: Any = None) -> Tensor:
+    """Return zeros of the shape of ``a``, and of its dtype unless another is given."""
+    return zeros(a.shape, dtype=a.dtype if dtype is None else dtype)
+
+
+def ones_like(a: Tensor, *, dtype: Any = None) -> Tensor:
+    """Return ones of the shape of ``a``, and of its dtype unless another is given."""
+    return ones(a.shape, dtype=a.dtype if dtype is None else dtype)
+
+
+def arange(start: float, end: float | None = None, step: float = 1, *, dtype: Any = None) -> Tensor:
+    """Return numbers from ``start`` (or 0) up to but not including ``end``, ``step`` apart."""
+    first, last = (0, start) if end is None else (start, end)
+    return Tensor(np.arange(first, last, step).tolist(), dtype=dtype)
+
+
+def rand(
+    *shape: Any,
+    generator: Generator | None = None,
+    dtype: Any = float32,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return numbers drawn evenly from [0, 1)."""
+    source = generator or default_generator
+    return _made(source.uniform(0.0, 1.0, _given(shape), as_dtype(dtype)), requires_grad)
+
+
+def randn(
+    *shape: Any,
+    generator: Generator | None = None,
+    dtype: Any = float32,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return numbers drawn from the normal distribution of mean 0 and deviation 1."""
+    source = generator or default_generator
+    return _made(source.normal(0.0, 1.0, _given(shape), as_dtype(dtype)), requires_grad)
+
+
+def randint(low: int, high: int, shape: Any, *, generator: Generator | None = None) -> Tensor:
+    """Return integers drawn evenly from [low, high)."""
+    return _made((generator or default_generator).integers(low, high, size(shape)), False)
+
+
+def randperm(n: int, *, generator: Generator | None = None) -> Tensor:
+    """Return the numbers 0 to n - 1 in random order."""
+    return _made((generator or default_generator).permutation(n), False)
+
+
+def _given(shape: tuple[Any, ...]) -> tuple[int, ...]:
+    return size(shape[0] if len(shape) == 1 else shape)

@@ -1,0 +1,141 @@
+"""The record: what is kept of an operation so that it can be differentiated.
+
+A computation is data. A ``Node`` names its op and points at where its operands
+came from: at another ``Node``, at a leaf Tensor that requires grad, or at a
+``Constant``. It keeps just the arrays that the op's rules mention, each with
+the version it had when it was saved.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import weakref
+    from collections.abc import Callable, Mapping
+
+    from .tensor import Tensor
+
+__all__ = ["Array", "Constant", "Edge", "Node", "Saved", "Version", "user_site"]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_sequence = itertools.count().__next__
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class Version:
+    """How often the memory that one or more Tensors share was written to in place."""
+
+    __slots__ = ("count", "shared")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.shared = False
+
+
+class Constant(NamedTuple):
+    """An operand that no gradient flows to. Its value is kept only if it is one number."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    value: float | int | bool | None = None
+    label: str | None = None
+
+    @property
+    def op(self) -> str:
+        """No op made it."""
+        return ""
+
+    @property
+    def inputs(self) -> tuple[Edge, ...]:
+        """It came from nowhere."""
+        return ()
+
+    @property
+    def is_constant(self) -> bool:
+        """What tells it from a leaf that gradients flow to."""
+        return True
+
+
+class Saved(NamedTuple):
+    """An array that a rule will need, and the version at which it was saved."""
+
+    array: Array
+    version: Version
+    expected: int
+
+
+class Node:
+    """One recorded operation.
+
+    Attributes:
+        op: the op's name in the vocabulary.
+        inputs: one edge per operand, in order, repeats kept.
+        attrs: the op's attributes.
+        saved: the arrays that the rules mention, by operand name (and ``out``);
+            None once a backward pass has freed them.
+        shape: the result's shape.
+        dtype: the result's dtype.
+        label: the name that a drawing shows.
+        sequence: rises in order of creation, which is a topological order.
+        hooks: functions that see, and may replace, the gradient that arrives here.
+        retains: the Tensor whose ``grad`` a backward pass sets, if that was asked for.
+        site: the line of the caller's code that made it, in anomaly mode.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "attrs",
+        "dtype",
+        "hooks",
+        "inputs",
+        "label",
+        "op",
+        "retains",
+        "saved",
+        "sequence",
+        "shape",
+        "site",
+    )
+
+    def __init__(
+        self,
+        op: str,
+        inputs: tuple[Edge, ...],
+        attrs: Mapping[str, Any],
+        saved: dict[str, Saved],
+        out: Array,
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.attrs = attrs
+        self.saved: dict[str, Saved] | None = saved
+        self.shape = out.shape
+        self.dtype = out.dtype
+        self.label: str | None = None
+        self.sequence = _sequence()
+        self.hooks: dict[int, Callable[[Tensor], Tensor | None]] | None = None
+        self.retains: weakref.ref[Tensor] | None = None
+        self.site: str | None = None
+
+    def __repr__(self) -> str:
+        made = f", made at {self.site}" if self.site else ""
+        return f"<{self.op} node: shape {self.shape}, {self.dtype}{made}>"
+
+
+Edge: TypeAlias = "Node | Tensor | Constant"
+
+
+def user_site() -> str:
+    """Return ``file:line`` of the innermost caller outside this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,1 @@
+"""The numerical work behind the ops, on ndarrays: plain numpy, nothing recorded."""

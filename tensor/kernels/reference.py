@@ -1,0 +1,280 @@
+"""Forwards and hand-fused backwards in numpy, with as few passes and temporaries as it allows.
+
+A fused backward is called as ``f(g, needs, ...)`` and returns one gradient for
+each operand of its op, None where ``needs`` says that none is wanted. The
+plain rules in ``rules.py`` say the same in the language of ops; the tests hold
+one against the other.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ..graph import Array
+from .scatter import check_rows
+
+__all__ = [
+    "ACTIVATIONS",
+    "cross_entropy",
+    "cross_entropy_backward",
+    "layer_norm",
+    "layer_norm_backward",
+    "linear",
+    "linear_backward",
+    "log_softmax",
+    "matmul",
+    "mean",
+    "relu",
+    "sigmoid",
+    "softmax",
+    "sum",
+]
+
+# Elementwise.
+
+
+@functools.lru_cache(maxsize=64)
+def _zeros(length: int, dtype: np.dtype[Any]) -> Array:
+    zeros = np.zeros(length, dtype)
+    zeros.setflags(write=False)
+    return zeros
+
+
+def relu(a: Array, out: Array | None = None) -> Any:
+    """Return ``max(a, 0)``; NaN stays NaN."""
+    # maximum of two arrays is vectorised where maximum with a scalar is not.
+    return np.maximum(a, _zeros(a.shape[-1], a.dtype) if a.ndim else a.dtype.type(0), out=out)
+
+
+def sigmoid(a: Array, out: Array | None = None) -> Any:
+    """Return ``1 / (1 + exp(-a))``, through ``exp(-|a|)``, which overflows nowhere."""
+    small = np.exp(-np.absolute(a))
+    top = np.where(np.signbit(a), small, small.dtype.type(1))
+    return np.divide(top, 1 + small, out=out)
+
+
+def _tanh(a: Array, out: Array | None = None) -> Any:
+    return np.tanh(a, out=out)
+
+
+ACTIVATIONS: Final[dict[str, Callable[..., Any]]] = {
+    "relu": relu,
+    "sigmoid": sigmoid,
+    "tanh": _tanh,
+}
+
+# Reductions.
+
+
+def sum(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
+    """Return the sum over the dimensions ``over``; half precision is summed in single."""
+    if a.dtype == np.float16:
+        return np.sum(a, axis=over, keepdims=keepdim, dtype=np.float32).astype(np.float16)
+    return np.sum(a, axis=over, keepdims=keepdim)
+
+
+def mean(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
+    """Return the mean over the dimensions ``over``; NaN if they hold no element."""
+    half = a.dtype == np.float16
+    total = np.sum(a, axis=over, keepdims=keepdim, dtype=np.float32 if half else None)
+    result = total / total.dtype.type(_count(a, over))
+    return result.astype(np.float16) if half else result
+
+
+def _count(a: Array, over: Sequence[int]) -> int:
+    return math.prod(a.shape[d] for d in over)
+
+
+# Products of matrices.
+
+
+def matmul(a: Array, b: Array) -> Any:
+    """Return ``a @ b``: one product where batches share ``b``, broadcasting for inner size 1."""
+    if a.ndim == 2 and b.ndim == 2 and a.shape[1] == 1:
+        return a * b  # an outer product, which a GEMM is slow at
+    if a.ndim > 2 and b.ndim == 2:
+        return np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
+    return np.matmul(a, b)
+
+
+def linear(a: Array, weight: Array, bias: Array | None, activation: str | None) -> Any:
+    """Return ``activation(a @ weight.T + bias)``, written over the product in place."""
+    out = np.matmul(a.reshape(-1, a.shape[-1]), weight.T)
+    if bias is not None:
+        np.add(out, bias, out=out)
+    if activation is not None:
+        ACTIVATIONS[activation](out, out=out)
+    return out.reshape(*a.shape[:-1], len(weight))
+
+
+def linear_backward(
+    g: Array,
+    needs: Sequence[bool],
+    a: Array,
+    weight: Array,
+    out: Array,
+    activation: str | None,
+) -> tuple[Any, Any, Any]:
+    """Return the gradients of ``linear``; the activation's factor is applied once for all three."""
+    if activation == "relu":
+        g = g * (out > 0)
+    elif activation == "tanh":
+        slope = np.multiply(out, out)
+        np.subtract(1, slope, out=slope)
+        g = np.multiply(g, slope, out=slope)
+    elif activation == "sigmoid":
+        slope = np.subtract(1, out)
+        np.multiply(slope, out, out=slope)
+        g = np.multiply(g, slope, out=slope)
+    rows = g.reshape(-1, g.shape[-1])
+    inputs = a.reshape(-1, a.shape[-1])
+    return (
+        np.matmul(rows, weight).reshape(a.shape) if needs[0] else None,
+        _transposed_product(rows, inputs) if needs[1] else None,
+        rows.sum(0) if needs[2] else None,
+    )
+
+
+def _transposed_product(a: Array, b: Array) -> Any:
+    """Return ``a.T @ b``; of single rows this is an outer product, which a GEMM is slow at."""
+    return a.T * b if len(a) == 1 else np.matmul(a.T, b)
+
+
+# Softmax and its kin.
+
+
+def _shifted(a: Array, dim: int) -> Array:
+    """Return a fresh ``a - max(a)`` along ``dim``."""
+    top = np.max(a, axis=dim, keepdims=True, initial=-np.inf)
+    shifted: Array = np.subtract(a, top)
+    return shifted
+
+
+def softmax(a: Array, dim: int) -> Any:
+    """Return ``exp(a) / sum(exp(a))`` along ``dim``."""
+    if a.ndim == 0:
+        return softmax(a.reshape(1), 0).reshape(())
+    out = _shifted(a, dim)
+    np.exp(out, out=out)
+    return np.divide(out, np.sum(out, axis=dim, keepdims=True), out=out)
+
+
+def log_softmax(a: Array, dim: int) -> Any:
+    """Return ``a - log(sum(exp(a)))`` along ``dim``."""
+    if a.ndim == 0:
+        return log_softmax(a.reshape(1), 0).reshape(())
+    out = _shifted(a, dim)
+    return np.subtract(out, np.log(np.sum(np.exp(out), axis=dim, keepdims=True)), out=out)
+
+
+def _rows(a: Array, target: Array, ignore_index: int) -> tuple[Array, Array, Array]:
+    """Return logits (N, C), classes (N,) with 0 for ignored rows, and which rows count (N,)."""
+    if target.dtype.kind not in "iu":
+        raise RuntimeError(f"target must hold integers, got {target.dtype}")
+    if a.ndim not in (1, 2):
+        raise ValueError(f"logits must be (N, C) or (C,), got shape {a.shape}")
+    if target.shape != a.shape[:-1]:
+        raise ValueError(
+            f"{a.shape[:-1]} rows of logits need target of that shape, got {target.shape}"
+        )
+    classes = target.reshape(-1)
+    counted = classes != ignore_index
+    safe = classes if counted.all() else np.where(counted, classes, 0)
+    check_rows(safe, a.shape[-1], what="target")
+    return a.reshape(-1, a.shape[-1]), safe, counted
+
+
+def cross_entropy(
+    a: Array, target: Array, ignore_index: int, reduction: str, label_smoothing: float
+) -> Any:
+    """Return the cross-entropy of logits ``a`` against classes ``target``."""
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"label_smoothing must lie in [0, 1], got {label_smoothing}")
+    logits, classes, counted = _rows(a, target, ignore_index)
+    log_p = log_softmax(logits, 1)
+    losses = -log_p[np.arange(len(classes)), classes]
+    if label_smoothing:
+        losses *= 1 - label_smoothing
+        losses -= log_p.sum(1) * (label_smoothing / logits.shape[1])
+    if not counted.all():
+        losses = np.where(counted, losses, losses.dtype.type(0))
+    if reduction == "none":
+        return losses.reshape(target.shape)
+    total = losses.sum()
+    return total if reduction == "sum" else total / total.dtype.type(np.count_nonzero(counted))
+
+
+def cross_entropy_backward(
+    g: Array,
+    needs: Sequence[bool],
+    a: Array,
+    target: Array,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+) -> tuple[Any, None]:
+    """Return ``(softmax(a) - wanted) * g / rows``, in the one array that softmax fills."""
+    logits, classes, counted = _rows(a, target, ignore_index)
+    out = softmax(logits, 1)
+    if label_smoothing:
+        out -= label_smoothing / logits.shape[1]
+    out[np.arange(len(classes)), classes] -= 1 - label_smoothing
+    if reduction == "mean":
+        g = g / g.dtype.type(np.count_nonzero(counted))
+    scale = np.broadcast_to(g.reshape(-1, 1), (len(classes), 1))
+    if not counted.all():
+        scale = np.where(counted[:, None], scale, scale.dtype.type(0))
+    np.multiply(out, scale, out=out)
+    return out.reshape(a.shape), None
+
+
+# Layer norm.
+
+
+def _normal(a: Array, count: int, eps: float) -> tuple[Array, Array, tuple[int, ...]]:
+    """Return ``(a - mean) / sqrt(var + eps)``, the factor, and the dimensions it is over."""
+    over = tuple(range(a.ndim - count, a.ndim))
+    normal = np.subtract(a, mean(a, over, True))
+    variance = mean(normal * normal, over, True)
+    scale = np.divide(1, np.sqrt(variance + eps)).astype(a.dtype, copy=False)
+    return np.multiply(normal, scale, out=normal), scale, over
+
+
+def layer_norm(a: Array, weight: Array | None, bias: Array | None, count: int, eps: float) -> Any:
+    """Return layer norm over the last ``count`` dimensions."""
+    out, _, _ = _normal(a, count, eps)
+    if weight is not None:
+        np.multiply(out, weight, out=out)
+    if bias is not None:
+        np.add(out, bias, out=out)
+    return out
+
+
+def layer_norm_backward(
+    g: Array,
+    needs: Sequence[bool],
+    a: Array,
+    weight: Array | None,
+    normalized_shape: Sequence[int],
+    eps: float,
+) -> tuple[Any, Any, Any]:
+    """Return the gradients of layer norm; the normalised values are recomputed, not kept."""
+    count = len(normalized_shape) if isinstance(normalized_shape, Sequence) else 1
+    normal, scale, over = _normal(a, count, eps)
+    rows = tuple(range(a.ndim - count))
+    g_weight = np.sum(g * normal, axis=rows) if needs[1] else None
+    g_bias = np.sum(g, axis=rows) if needs[2] else None
+    if not needs[0]:
+        return None, g_weight, g_bias
+    g_a = g.copy() if weight is None else g * weight
+    along = mean(g_a * normal, over, True)
+    np.subtract(g_a, mean(g_a, over, True), out=g_a)
+    np.subtract(g_a, np.multiply(normal, along, out=normal), out=g_a)
+    return np.multiply(g_a, scale, out=g_a), g_weight, g_bias

@@ -1,0 +1,171 @@
+"""Grad mode and anomaly mode, as context variables.
+
+Threads and asyncio tasks each have their own modes, because they have their
+own context. A generator has not: it runs in its caller's. A mode that was set
+inside a generator is therefore tied to the generator's frame, and holds only
+while that frame is on the stack, so that a generator suspended inside
+``no_grad`` does not switch off its caller's gradients.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import CodeType, FrameType, TracebackType
+from typing import Any, ClassVar, Literal, NamedTuple, ParamSpec, TypeVar, cast
+
+__all__ = [
+    "detect_anomaly",
+    "enable_grad",
+    "is_anomaly_enabled",
+    "is_grad_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+
+class Entry(NamedTuple):
+    """One mode in force: its kind, its value, and the generator frame it is tied to, if any."""
+
+    kind: Literal["grad", "anomaly"]
+    enabled: bool
+    frame: int | None
+    key: object
+
+
+# The modes in force, oldest first. None, the common case, means the defaults.
+ACTIVE: ContextVar[tuple[Entry, ...] | None] = ContextVar("smolgrad modes", default=None)
+
+
+def _lookup(kind: str, default: bool) -> bool:
+    for entry in reversed(ACTIVE.get() or ()):
+        if entry.kind == kind and (entry.frame is None or _on_stack(entry.frame)):
+            return entry.enabled
+    return default
+
+
+def _on_stack(wanted: int) -> bool:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if id(frame) == wanted:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def is_grad_enabled() -> bool:
+    """Return whether operations are recorded here and now."""
+    return ACTIVE.get() is None or _lookup("grad", True)
+
+
+def is_anomaly_enabled() -> bool:
+    """Return whether every result is being searched for NaN and inf."""
+    return ACTIVE.get() is not None and _lookup("anomaly", False)
+
+
+class _Mode:
+    """A context manager, and a decorator, that sets one mode; reentrant."""
+
+    kind: ClassVar[Literal["grad", "anomaly"]] = "grad"
+
+    def __init__(self, enabled: bool) -> None:
+        self._enabled = enabled
+        self._keys: list[object] = []
+
+    def __enter__(self) -> None:
+        caller = sys._getframe(1)
+        self._enter(caller if _suspendable(caller.f_code) else None)
+
+    def _enter(self, frame: FrameType | None) -> None:
+        key = object()
+        self._keys.append(key)
+        entry = Entry(self.kind, self._enabled, None if frame is None else id(frame), key)
+        ACTIVE.set((*(ACTIVE.get() or ()), entry))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Remove this entry and no other: with generators, modes need not end
+        # in the reverse of the order in which they began.
+        key = self._keys.pop()
+        ACTIVE.set(tuple(e for e in ACTIVE.get() or () if e.key is not key) or None)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        cls, enabled = type(self), self._enabled
+        run: Any = function
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def generator(*args: Any, **kwargs: Any) -> Any:
+                with _copy(cls, enabled):
+                    return (yield from run(*args, **kwargs))
+
+            return cast(Callable[P, R], generator)
+
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def coroutine(*args: Any, **kwargs: Any) -> Any:
+                with _copy(cls, enabled):
+                    return await run(*args, **kwargs)
+
+            return cast(Callable[P, R], coroutine)
+
+        @functools.wraps(function)
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+            with _copy(cls, enabled):
+                return function(*args, **kwargs)
+
+        return wrapper
+
+
+def _copy(cls: type[_Mode], enabled: bool) -> _Mode:
+    mode = cls.__new__(cls)
+    _Mode.__init__(mode, enabled)
+    return mode
+
+
+def _suspendable(code: CodeType) -> bool:
+    return bool(code.co_flags & _SUSPENDABLE)
+
+
+class no_grad(_Mode):
+    """Record nothing inside: ``with no_grad(): ...`` or ``@no_grad()``."""
+
+    def __init__(self) -> None:
+        super().__init__(False)
+
+
+class enable_grad(_Mode):
+    """Record inside, even within ``no_grad``."""
+
+    def __init__(self) -> None:
+        super().__init__(True)
+
+
+class set_grad_enabled(_Mode):
+    """Record inside or not, as ``enabled`` says; a context manager or decorator."""
+
+
+class detect_anomaly(_Mode):
+    """Raise at the first operation, forward or backward, that yields NaN or inf.
+
+    The RuntimeError names the op and the line of the caller's code that made
+    it. Slow: every result is searched.
+    """
+
+    kind = "anomaly"
+
+    def __init__(self, enabled: bool = True) -> None:
+        super().__init__(enabled)

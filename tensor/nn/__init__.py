@@ -1,0 +1,1 @@
+"""Layers and losses, PyTorch's way."""

@@ -1,0 +1,26 @@
+"""Every op: one decorated kernel on ndarrays each, by family.
+
+A kernel takes and returns ndarrays, in the operands' common dtype. What it
+raises is passed on with the op's name and the operands' shapes in front.
+"""
+
+from __future__ import annotations
+
+from micro.vocab import install_operators
+
+from ..dispatch import OPS, recording
+from ..tensor import Tensor
+from .elementwise import *  # noqa: F403 - the families together are the ops
+from .fused import *  # noqa: F403
+from .indexing import *  # noqa: F403
+from .linalg import *  # noqa: F403
+from .reduction import *  # noqa: F403
+from .shape import *  # noqa: F403
+
+install_operators(Tensor, vars(recording))
+
+# Every op whose first operand is a Tensor is also a method, unless Tensor
+# defines it in a form of its own.
+for _name, _op in OPS.items():
+    if not _op.spec.variadic and not hasattr(Tensor, _name):
+        setattr(Tensor, _name, vars(recording)[_name])

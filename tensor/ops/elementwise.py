@@ -1,0 +1,299 @@
+"""Ops that act on each element alone, with broadcasting."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..dispatch import Operand, kernel
+from ..kernels import reference
+from ..kernels.special import erf as _erf
+
+__all__ = [
+    "abs",
+    "add",
+    "clip",
+    "cos",
+    "div",
+    "eq",
+    "erf",
+    "exp",
+    "expm1",
+    "ge",
+    "gelu",
+    "gt",
+    "isinf",
+    "isnan",
+    "le",
+    "log",
+    "log1p",
+    "lt",
+    "maximum",
+    "minimum",
+    "mul",
+    "ne",
+    "neg",
+    "pow",
+    "relu",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sqrt",
+    "square",
+    "sub",
+    "tanh",
+    "where",
+]
+
+# Arithmetic.
+
+
+@kernel()
+def add(a: Operand, b: Operand) -> Any:
+    """Return ``a + b``, broadcast."""
+    return np.add(a, b)
+
+
+@kernel()
+def sub(a: Operand, b: Operand) -> Any:
+    """Return ``a - b``, broadcast."""
+    return np.subtract(a, b)
+
+
+@kernel()
+def mul(a: Operand, b: Operand) -> Any:
+    """Return ``a * b``, broadcast."""
+    return np.multiply(a, b)
+
+
+@kernel("float")
+def div(a: Operand, b: Operand) -> Any:
+    """Return ``a / b``, broadcast; IEEE where ``b`` is 0. Integers become float32."""
+    return np.divide(a, b)
+
+
+@kernel()
+def neg(a: Operand) -> Any:
+    """Return ``-a``."""
+    return np.negative(a)
+
+
+@kernel()
+def pow(a: Operand, b: Operand) -> Any:
+    """Return ``a ** b``, broadcast.
+
+    The gradient of ``a`` is 0 where ``b`` is 0; that of ``b`` is 0 where
+    ``a`` is 0 and ``b >= 0``, and NaN where ``a`` is negative.
+    """
+    if np.ndim(b) == 0:
+        if b == 2:
+            return np.square(a)
+        if b == 1:
+            return np.array(a)
+    return np.power(a, b)
+
+
+@kernel()
+def square(a: Operand) -> Any:
+    """Return ``a * a``."""
+    return np.square(a)
+
+
+@kernel()
+def abs(a: Operand) -> Any:
+    """Return ``|a|``; the gradient at 0 is 0."""
+    return np.absolute(a)
+
+
+@kernel()
+def sign(a: Operand) -> Any:
+    """Return -1, 0 or 1; no gradient."""
+    return np.sign(a)
+
+
+# Powers, exponentials and logarithms.
+
+
+@kernel("float")
+def sqrt(a: Operand) -> Any:
+    """Return the square root; NaN below 0, gradient inf at 0."""
+    return np.sqrt(a)
+
+
+@kernel("float")
+def exp(a: Operand) -> Any:
+    """Return ``e ** a``."""
+    return np.exp(a)
+
+
+@kernel("float")
+def expm1(a: Operand) -> Any:
+    """Return ``e ** a - 1``, exact for small ``a``."""
+    return np.expm1(a)
+
+
+@kernel("float")
+def log(a: Operand) -> Any:
+    """Return the natural logarithm; -inf at 0, NaN below."""
+    return np.log(a)
+
+
+@kernel("float")
+def log1p(a: Operand) -> Any:
+    """Return ``log(1 + a)``, exact for small ``a``."""
+    return np.log1p(a)
+
+
+# Trigonometry.
+
+
+@kernel("float")
+def sin(a: Operand) -> Any:
+    """Return the sine of ``a`` in radians."""
+    return np.sin(a)
+
+
+@kernel("float")
+def cos(a: Operand) -> Any:
+    """Return the cosine of ``a`` in radians."""
+    return np.cos(a)
+
+
+# Activations.
+
+
+@kernel("float")
+def tanh(a: Operand) -> Any:
+    """Return the hyperbolic tangent."""
+    return np.tanh(a)
+
+
+@kernel("float")
+def sigmoid(a: Operand) -> Any:
+    """Return ``1 / (1 + exp(-a))``; no overflow at either end."""
+    return reference.sigmoid(a)
+
+
+@kernel()
+def relu(a: Operand) -> Any:
+    """Return ``max(a, 0)``; the gradient at 0 is 0."""
+    return reference.relu(a)
+
+
+@kernel("float")
+def erf(a: Operand) -> Any:
+    """Return the error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` to ``a``."""
+    return _erf(a)
+
+
+@kernel("float")
+def gelu(a: Operand, approximate: str = "none") -> Any:
+    """Return ``a * Phi(a)``, with Phi the normal distribution function.
+
+    With ``approximate="tanh"``,
+    ``0.5 a (1 + tanh(sqrt(2/pi) (a + 0.044715 a**3)))``.
+    Source: Hendrycks and Gimpel, 2016, arXiv:1606.08415.
+
+    Raises:
+        ValueError: another ``approximate`` than "none" or "tanh".
+    """
+    if approximate == "none":
+        return 0.5 * a * (1 + _erf(a * math.sqrt(0.5)))
+    if approximate == "tanh":
+        return 0.5 * a * (1 + np.tanh(math.sqrt(2 / math.pi) * (a + 0.044715 * (a * a * a))))
+    raise ValueError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+
+
+# Choices.
+
+
+@kernel()
+def maximum(a: Operand, b: Operand) -> Any:
+    """Return the larger of two, broadcast; equal operands share the gradient equally."""
+    return np.maximum(a, b)
+
+
+@kernel()
+def minimum(a: Operand, b: Operand) -> Any:
+    """Return the smaller of two, broadcast; equal operands share the gradient equally."""
+    return np.minimum(a, b)
+
+
+@kernel()
+def clip(a: Operand, min: float | None = None, max: float | None = None) -> Any:
+    """Return ``a`` limited to ``[min, max]``; the gradient at a bound is 1.
+
+    Raises:
+        TypeError: neither bound is given, or one is not a number.
+    """
+    if min is None and max is None:
+        raise TypeError("min or max must be given")
+    for name, bound in (("min", min), ("max", max)):
+        if bound is not None and not isinstance(bound, (int, float, np.number)):
+            raise TypeError(f"{name} must be a number, got {type(bound).__name__}")
+    return np.clip(
+        a, None if min is None else a.dtype.type(min), None if max is None else a.dtype.type(max)
+    )
+
+
+@kernel()
+def where(cond: Operand, a: Operand, b: Operand) -> Any:
+    """Return ``a`` where ``cond`` holds and ``b`` elsewhere, broadcast.
+
+    The operand not chosen gets the gradient 0, which its own derivative may
+    still turn into NaN if that is infinite: choose the argument too.
+    """
+    return np.where(cond, a, b)
+
+
+# Comparisons and tests.
+
+
+@kernel()
+def eq(a: Operand, b: Operand) -> Any:
+    """Return whether ``a == b``, elementwise."""
+    return np.equal(a, b)
+
+
+@kernel()
+def ne(a: Operand, b: Operand) -> Any:
+    """Return whether ``a != b``, elementwise."""
+    return np.not_equal(a, b)
+
+
+@kernel()
+def lt(a: Operand, b: Operand) -> Any:
+    """Return whether ``a < b``, elementwise."""
+    return np.less(a, b)
+
+
+@kernel()
+def le(a: Operand, b: Operand) -> Any:
+    """Return whether ``a <= b``, elementwise."""
+    return np.less_equal(a, b)
+
+
+@kernel()
+def gt(a: Operand, b: Operand) -> Any:
+    """Return whether ``a > b``, elementwise."""
+    return np.greater(a, b)
+
+
+@kernel()
+def ge(a: Operand, b: Operand) -> Any:
+    """Return whether ``a >= b``, elementwise."""
+    return np.greater_equal(a, b)
+
+
+@kernel()
+def isnan(a: Operand) -> Any:
+    """Return whether each element is NaN."""
+    return np.isnan(a)
+
+
+@kernel()
+def isinf(a: Operand) -> Any:
+    """Return whether each element is infinite."""
+    return np.isinf(a)

@@ -1,0 +1,56 @@
+"""Arithmetic on shapes and dimensions, and the errors it can find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import ShapeError
+
+__all__ = ["axes", "axis", "size"]
+
+
+def axis(dim: Any, ndim: int) -> int:
+    """Return ``dim`` counted from the front; a 0-d tensor counts as having one dimension.
+
+    Raises:
+        TypeError: not an integer.
+        IndexError: out of range.
+    """
+    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+        raise TypeError(f"dim must be an integer, got {dim!r}")
+    number = int(dim.__index__())
+    limit = max(ndim, 1)
+    if not -limit <= number < limit:
+        raise IndexError(
+            f"dim {number} is out of range for {ndim} dimensions; "
+            f"it must lie in [{-limit}, {limit - 1}]"
+        )
+    return number % limit
+
+
+def axes(dim: Any, ndim: int) -> tuple[int, ...]:
+    """Return ``dim``, an integer, several or None for all, as a tuple counted from the front.
+
+    Raises:
+        ShapeError: a dimension is named twice.
+    """
+    if dim is None:
+        return tuple(range(ndim))
+    given = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    found = tuple(axis(d, ndim) for d in given)
+    if len(set(found)) != len(found):
+        raise ShapeError(f"dim {given} names a dimension twice")
+    return found if ndim else ()
+
+
+def size(shape: Any) -> tuple[int, ...]:
+    """Return a shape given as an integer or a sequence of them as a tuple.
+
+    Raises:
+        TypeError: an entry is not an integer.
+    """
+    entries = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    for entry in entries:
+        if isinstance(entry, bool) or not hasattr(entry, "__index__"):
+            raise TypeError(f"a shape consists of integers, got {entry!r}")
+    return tuple(int(entry.__index__()) for entry in entries)

@@ -1,0 +1,598 @@
+"""Tensor: an ndarray, the gradient that belongs to it, and where it came from.
+
+Names, defaults and errors follow PyTorch's Tensor. The ops themselves live in
+``ops.py``; those that are also methods are attached there.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from micro.vocab import VOCAB
+
+from . import modes
+from .dtypes import as_array, as_dtype, float32, float64
+from .errors import ShapeError
+from .graph import Array, Edge, Node, Version
+from .methods import Methods
+
+if TYPE_CHECKING:
+    import builtins
+
+__all__ = ["Handle", "Tensor", "from_numpy"]
+
+
+class Handle:
+    """What ``register_hook`` returns: ``remove()`` takes the hook away again."""
+
+    def __init__(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], key: int) -> None:
+        self._hooks = hooks
+        self._key = key
+
+    def remove(self) -> None:
+        """Remove the hook; a second call does nothing."""
+        self._hooks.pop(self._key, None)
+
+
+class Tensor(Methods):
+    """A multi-dimensional array of numbers that can be differentiated.
+
+    Args:
+        data: numbers, nested sequences of them, an ndarray or another Tensor.
+            Always copied, so that later writes to the original change nothing
+            here; ``from_numpy`` shares memory instead.
+        dtype: bool, an integer dtype, float16, float32 or float64. By default
+            an ndarray keeps its own, and Python floats become float32.
+        requires_grad: whether gradients are to be collected in ``grad``.
+        label: a name for drawings and messages.
+
+    Attributes:
+        data: the ndarray. Writing into it directly is invisible to the
+            version check; the in-place methods and ``copy_`` are not.
+        node: the record of the op that made this Tensor; None for a leaf.
+
+    Raises:
+        TypeError: complex, string, object or masked data.
+        RuntimeError: ``requires_grad`` for a dtype that is not floating.
+    """
+
+    # Defaults on the class keep the construction of results short.
+    node: Node | None = None
+    label: str | None = None
+    _requires_grad: bool = False
+    _grad: Tensor | None = None
+    _version: Version | None = None
+    _hooks: dict[int, Callable[[Tensor], Tensor | None]] | None = None
+
+    data: Array
+
+    def __init__(
+        self,
+        data: Any,
+        dtype: Any = None,
+        requires_grad: builtins.bool = False,
+        *,
+        label: str | None = None,
+    ) -> None:
+        if isinstance(data, Tensor):
+            data = data.data
+        typed = isinstance(data, (np.ndarray, np.generic))
+        array = as_array(data)
+        if dtype is not None:
+            wanted = as_dtype(dtype)
+        elif not typed and array.dtype == float64:
+            wanted = float32
+        else:
+            wanted = array.dtype
+        self.data = np.array(array, dtype=wanted, order="C")
+        if requires_grad:
+            self.requires_grad_()
+        self.label = label
+
+    @classmethod
+    def _wrap(cls, array: Array, node: Node | None = None) -> Self:
+        """Return a Tensor around ``array`` itself, unchecked and uncopied."""
+        tensor = cls.__new__(cls)
+        tensor.data = array
+        if node is not None:
+            tensor.node = node
+        return tensor
+
+    def _shared_version(self) -> Version:
+        version = self._version
+        if version is None:
+            version = self._version = Version()
+        return version
+
+    def _share(self, view: Tensor) -> Tensor:
+        """Mark ``view`` as one that shares this Tensor's memory; return it."""
+        version = self._shared_version()
+        version.shared = True
+        view._version = version
+        return view
+
+    # The record, as drawings and traces see it.
+
+    @property
+    def op(self) -> str:
+        """The name of the op that made this Tensor, or "" for a leaf."""
+        return "" if self.node is None else self.node.op
+
+    @property
+    def inputs(self) -> tuple[Edge, ...]:
+        """Where the operands came from, in order, repeats kept."""
+        return () if self.node is None else self.node.inputs
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The attributes of the op that made this Tensor."""
+        return MappingProxyType({}) if self.node is None else self.node.attrs
+
+    @property
+    def is_leaf(self) -> builtins.bool:
+        """Whether no recorded op made this Tensor."""
+        return self.node is None
+
+    @property
+    def version(self) -> int:
+        """How often this Tensor's memory was changed in place."""
+        return 0 if self._version is None else self._version.count
+
+    # Gradients.
+
+    @property
+    def requires_grad(self) -> builtins.bool:
+        """Whether a gradient flows to this Tensor."""
+        return self.node is not None or self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: builtins.bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: builtins.bool = True) -> Self:
+        """Set whether a leaf collects gradients; return it.
+
+        Raises:
+            RuntimeError: the dtype is not floating, or the Tensor is not a leaf.
+        """
+        if requires_grad and self.data.dtype.kind != "f":
+            raise RuntimeError(
+                f"only Tensors of floating dtype can require gradients, got {self.dtype}; "
+                "convert it with .to('float32') first"
+            )
+        if self.node is not None and not requires_grad:
+            raise RuntimeError(
+                f"requires_grad of a Tensor made by {self.op} cannot be switched off; "
+                "use .detach() for one without history"
+            )
+        if self.node is None:
+            self._requires_grad = bool(requires_grad)
+        return self
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient collected by backward passes, of this Tensor's shape and dtype."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"grad must be a Tensor or None, got {type(value).__name__}")
+            if value.shape != self.shape:
+                raise ShapeError(f"grad has shape {value.shape}, but the Tensor has {self.shape}")
+            if value.dtype != self.dtype:
+                raise RuntimeError(f"grad has dtype {value.dtype}, but the Tensor has {self.dtype}")
+        self._grad = value
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: builtins.bool | None = None,
+        create_graph: builtins.bool = False,
+        inputs: Sequence[Tensor] | Tensor | None = None,
+    ) -> None:
+        """Add the gradient of this Tensor to ``grad`` of every leaf it was computed from.
+
+        See ``tensor.backward``, which this calls.
+        """
+        from .engine import backward
+
+        backward(self, gradient, retain_graph, create_graph, inputs)
+
+    def retain_grad(self) -> None:
+        """Have backward passes set ``grad`` of this Tensor too, though it is not a leaf.
+
+        Raises:
+            RuntimeError: the Tensor does not require grad.
+        """
+        if not self.requires_grad:
+            raise RuntimeError("retain_grad: the Tensor does not require grad")
+        if self.node is not None:
+            self.node.retains = weakref.ref(self)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
+        """Call ``hook(grad)`` when this Tensor's gradient is complete.
+
+        The hook may return a Tensor of the same shape to take the gradient's place.
+
+        Returns:
+            A handle whose ``remove()`` takes the hook away.
+
+        Raises:
+            RuntimeError: the Tensor does not require grad.
+        """
+        if not self.requires_grad:
+            raise RuntimeError("register_hook: the Tensor does not require grad")
+        if not callable(hook):
+            raise TypeError(f"register_hook: hook must be callable, got {type(hook).__name__}")
+        owner: Any = self if self.node is None else self.node
+        name = "_hooks" if self.node is None else "hooks"
+        hooks = getattr(owner, name)
+        if hooks is None:
+            hooks = {}
+            setattr(owner, name, hooks)
+        key = max(hooks, default=-1) + 1
+        hooks[key] = hook
+        return Handle(hooks, key)
+
+    def detach(self) -> Tensor:
+        """Return a Tensor that shares this one's memory but not its history."""
+        return self._share(Tensor._wrap(self.data))
+
+    # Shape and dtype.
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of every dimension."""
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy dtype of the elements."""
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.data.ndim
+
+    @property
+    def T(self) -> Tensor:
+        """The Tensor with its dimensions in reverse order."""
+        return recorded("permute")(self, tuple(range(self.ndim))[::-1])
+
+    @property
+    def mT(self) -> Tensor:
+        """The Tensor with its last two dimensions exchanged."""
+        return recorded("transpose")(self, -2, -1)
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return self.data.ndim
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return self.data.size
+
+    def size(self, dim: int | None = None) -> Any:
+        """Return the shape, or the length of one dimension."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def to(self, dtype: Any) -> Tensor:
+        """Return this Tensor converted to ``dtype``; itself if it has that already."""
+        wanted = as_dtype(dtype)
+        return self if wanted == self.dtype else recorded("cast")(self, wanted)
+
+    def float(self) -> Tensor:
+        """Return this Tensor as float32."""
+        return self.to(np.float32)
+
+    def double(self) -> Tensor:
+        """Return this Tensor as float64."""
+        return self.to(np.float64)
+
+    def half(self) -> Tensor:
+        """Return this Tensor as float16."""
+        return self.to(np.float16)
+
+    def long(self) -> Tensor:
+        """Return this Tensor as int64."""
+        return self.to(np.int64)
+
+    def bool(self) -> Tensor:
+        """Return this Tensor as bool."""
+        return self.to(np.bool_)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """Return the same elements in another shape; one length may be -1."""
+        return recorded("reshape")(self, _sequence(shape))
+
+    view = reshape
+
+    def permute(self, *dims: Any) -> Tensor:
+        """Return the Tensor with its dimensions in the given order."""
+        return recorded("permute")(self, _sequence(dims))
+
+    def expand(self, *shape: Any) -> Tensor:
+        """Return a view in which dimensions of length 1 are repeated; -1 keeps a length."""
+        return recorded("expand")(self, _sequence(shape))
+
+    # numpy.
+
+    def numpy(self) -> Array:
+        """Return the ndarray itself. Writes to it are invisible to the version check.
+
+        Raises:
+            RuntimeError: the Tensor requires grad.
+        """
+        if self.requires_grad:
+            raise RuntimeError(
+                "cannot call numpy() on a Tensor that requires grad; use tensor.detach().numpy()"
+            )
+        return self.data
+
+    def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> Array:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        name = _UFUNCS.get(ufunc.__name__)
+        if name is None or method != "__call__" or kwargs:
+            raise TypeError(
+                f"numpy's {ufunc.__name__}{'' if method == '__call__' else '.' + method} "
+                f"{'with ' + ', '.join(kwargs) + ' ' if kwargs else ''}has no counterpart for a "
+                "Tensor; use an op of this library, or tensor.detach().numpy()"
+            )
+        return recorded(name)(*inputs)
+
+    def item(self) -> Any:
+        """Return the only element as a Python number.
+
+        Raises:
+            RuntimeError: there is not exactly one.
+        """
+        if self.data.size != 1:
+            raise RuntimeError(
+                f"item: a Tensor with {self.data.size} elements (shape {self.shape}) "
+                "cannot become one number; index it or reduce it first"
+            )
+        return self.data.item()
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python numbers."""
+        return self.data.tolist()
+
+    # Python.
+
+    def __repr__(self) -> str:
+        text = np.array2string(self.data, separator=", ", prefix="Tensor(", threshold=1000)
+        parts = [text]
+        if self.data.dtype not in (float32, np.dtype(np.int64), np.dtype(np.bool_)):
+            parts.append(f"dtype={self.dtype}")
+        elif self.data.size == 0:
+            parts.append(f"shape={self.shape}, dtype={self.dtype}")
+        if self.node is not None:
+            parts.append(f"op={self.op}")
+        elif self._requires_grad:
+            parts.append("requires_grad=True")
+        if self.label:
+            parts.append(f"label={self.label!r}")
+        return f"{'Tensor' if type(self) is Tensor else type(self).__name__}({', '.join(parts)})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.data.ndim == 0 else format(repr(self), spec)
+
+    def __len__(self) -> int:
+        if self.data.ndim == 0:
+            raise TypeError("len() of a 0-d Tensor; it has one element and no length")
+        return len(self.data)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.data.ndim == 0:
+            raise TypeError("a 0-d Tensor cannot be iterated over; use .item() for its number")
+        return (self[i] for i in range(len(self.data)))
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return recorded("getitem")(self, index)
+
+    def __bool__(self) -> builtins.bool:
+        if self.data.size != 1:
+            raise RuntimeError(
+                f"the truth of a Tensor with {self.data.size} elements is ambiguous; "
+                "compare numbers, or reduce it first"
+            )
+        return bool(self.data.item())
+
+    def __float__(self) -> builtins.float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.data.dtype.kind not in "iu" or self.data.size != 1:
+            raise TypeError(
+                f"only an integer Tensor of one element can be an index, got {self.dtype} "
+                f"of shape {self.shape}"
+            )
+        return int(self.data.item())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __copy__(self) -> Tensor:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self.node is not None:
+            raise RuntimeError(
+                "only leaf Tensors can be copied with the copy module; "
+                f"this one was made by {self.op}: use .clone() or .detach()"
+            )
+        tensor = type(self)._wrap(self.data.copy())
+        tensor._requires_grad = self._requires_grad
+        tensor.label = self.label
+        if self._grad is not None:
+            tensor._grad = Tensor._wrap(self._grad.data.copy())
+        memo[id(self)] = tensor
+        return tensor
+
+    # Changes in place.
+
+    def _writable(self, name: str) -> None:
+        if self.requires_grad and modes.is_grad_enabled():
+            kind = "leaf that requires grad" if self.node is None else f"result of {self.op}"
+            raise RuntimeError(
+                f"{name}: a {kind} cannot be changed in place while gradients are recorded; "
+                "do it under no_grad(), or use the op that returns a new Tensor"
+            )
+        if not self.data.flags.writeable:
+            raise RuntimeError(f"{name}: the Tensor's memory is read-only; clone() it first")
+
+    def _replace(self, name: str, value: Array) -> Self:
+        """Overwrite the contents, after everything that could be refused has been checked."""
+        if np.broadcast_shapes(self.shape, value.shape) != self.shape:
+            raise ShapeError(f"{name}: shape {value.shape} does not fit into {self.shape}")
+        if not np.can_cast(value.dtype, self.dtype, "same_kind"):
+            raise RuntimeError(f"{name}: {value.dtype} cannot be stored in {self.dtype}")
+        np.copyto(self.data, value, casting="same_kind")
+        self._shared_version().count += 1
+        return self
+
+    def _update(self, name: str, other: Any) -> Self:
+        """Apply an op in place; its record, if there is one, takes the place of the old one."""
+        if self.node is None or not modes.is_grad_enabled():
+            self._writable(name + "_")
+        result = recorded(name)(self, other)
+        if result.node is not None and (
+            self._shared_version().shared or result.dtype != self.dtype
+        ):
+            reason = (
+                "other Tensors share its memory"
+                if self._shared_version().shared
+                else f"the result would be {result.dtype}"
+            )
+            raise RuntimeError(
+                f"{name}_: cannot record a change in place of this Tensor, because {reason}; "
+                f"use {name}, which returns a new one"
+            )
+        self._replace(name + "_", result.data)
+        if result.node is not None:
+            self.node = result.node
+        return self
+
+    def add_(self, other: Any) -> Self:
+        """Add ``other`` in place."""
+        return self._update("add", other)
+
+    def sub_(self, other: Any) -> Self:
+        """Subtract ``other`` in place."""
+        return self._update("sub", other)
+
+    def mul_(self, other: Any) -> Self:
+        """Multiply by ``other`` in place."""
+        return self._update("mul", other)
+
+    def div_(self, other: Any) -> Self:
+        """Divide by ``other`` in place."""
+        return self._update("div", other)
+
+    __iadd__ = add_
+    __isub__ = sub_
+    __imul__ = mul_
+    __itruediv__ = div_
+
+    def copy_(self, source: Any) -> Self:
+        """Copy the elements of ``source``, broadcast and converted, into this Tensor."""
+        self._writable("copy_")
+        array = source.data if isinstance(source, Tensor) else as_array(source, what="copy_")
+        return self._replace("copy_", array.astype(self.dtype))
+
+    def fill_(self, value: builtins.float) -> Self:
+        """Set every element to ``value``."""
+        self._writable("fill_")
+        return self._replace("fill_", np.asarray(value, self.dtype))
+
+    def zero_(self) -> Self:
+        """Set every element to 0."""
+        return self.fill_(0)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._writable("setitem")
+        array = value.data if isinstance(value, Tensor) else as_array(value, what="setitem")
+        where = plain_index(index)
+        target = self.data[where]
+        if np.broadcast_shapes(target.shape, array.shape) != target.shape:
+            raise ShapeError(
+                f"setitem: a value of shape {array.shape} does not fit into shape {target.shape}"
+            )
+        self.data[where] = array
+        self._shared_version().count += 1
+
+
+def recorded(name: str) -> Callable[..., Tensor]:
+    """Return the public op of that name; ops.py, which defines it, imports this module."""
+    from .dispatch import recording
+
+    op: Callable[..., Tensor] = getattr(recording, name)
+    return op
+
+
+def _sequence(given: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return ``f(2, 3)`` and ``f((2, 3))`` as the same tuple."""
+    if len(given) == 1 and isinstance(given[0], (tuple, list)):
+        return tuple(given[0])
+    return given
+
+
+def plain_index(index: Any) -> Any:
+    """Return an index with every Tensor in it replaced by a copy of its array."""
+    if isinstance(index, Tensor):
+        return index.data.copy()
+    if isinstance(index, np.ndarray):
+        return index.copy()
+    if isinstance(index, tuple):
+        return tuple(plain_index(i) for i in index)
+    if isinstance(index, list):
+        return [plain_index(i) for i in index]
+    return index
+
+
+# numpy's functions that are ops here. Where the names differ, both are given.
+_UFUNCS: Mapping[str, str] = {
+    **{name: name for name in VOCAB},
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "div",
+    "negative": "neg",
+    "power": "pow",
+    "absolute": "abs",
+    "equal": "eq",
+    "not_equal": "ne",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+}
+
+
+def from_numpy(array: Array) -> Tensor:
+    """Return a Tensor that shares memory with ``array``: nothing is copied.
+
+    Whoever writes to the array writes to the Tensor, and the version check
+    cannot see it: do not, between a forward pass and its backward.
+
+    Raises:
+        TypeError: not an ndarray, or one that would have to be converted.
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy: expected an ndarray, got {type(array).__name__}")
+    plain = as_array(array, what="from_numpy")
+    if not array.dtype.isnative:
+        raise TypeError(f"from_numpy: dtype {array.dtype} would need a copy; use Tensor(array)")
+    return Tensor._wrap(plain)
