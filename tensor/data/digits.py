@@ -91,16 +91,16 @@ def _draw(
 
     # Where in its glyph each pixel looks: x, y in pixels from the centre, (n, SIZE * SIZE).
     y, x = (axis.reshape(1, -1) - (SIZE - 1) / 2 for axis in np.indices((SIZE, SIZE), np.float32))
-    angle, slant, stretch = draw(-0.22, 0.22), draw(-0.3, 0.3), draw(-0.14, 0.14)
-    scale = draw(0.9, 1.08)
+    angle, slant, stretch = draw(-0.22, 0.22), draw(-0.3, 0.3), draw(-0.1, 0.1)
+    scale = draw(0.88, 1.02)
     x, y = x - draw(-1.2, 1.2), y - draw(-1.2, 1.2)
     x, y = np.cos(angle) * x + np.sin(angle) * y, np.cos(angle) * y - np.sin(angle) * x
     x, y = (x + slant * y) / (scale * np.exp(stretch)), y / (scale * np.exp(-stretch))
     # A wave along each axis, of at most one period across the digit.
     turn = 2 * np.pi / GLYPH
     x, y = (
-        x + draw(0, 1.6) * np.sin(draw(0.4, 1.0) * turn * y + draw(0, 2 * np.pi)),
-        y + draw(0, 1.6) * np.sin(draw(0.4, 1.0) * turn * x + draw(0, 2 * np.pi)),
+        x + draw(0, 1.5) * np.sin(draw(0.4, 1.0) * turn * y + draw(0, 2 * np.pi)),
+        y + draw(0, 1.5) * np.sin(draw(0.4, 1.0) * turn * x + draw(0, 2 * np.pi)),
     )
     distance = _sample(fields, glyphs, x, y)
     # Move the outline out or in to the width wanted. Hairlines would break if moved in too far.
