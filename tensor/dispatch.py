@@ -40,6 +40,8 @@ Operand: TypeAlias = Any
 raw = SimpleNamespace()
 recording = SimpleNamespace()
 
+_new = object.__new__
+
 _NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -76,11 +78,16 @@ class Op:
         rules: Mapping[str, Callable[..., Any]],
         policy: str,
         fused: Callable[..., Any] | None,
+        prepare: Mapping[str, Callable[[Any], Any]],
     ) -> None:
         self.spec = spec
         self.name = spec.name
         self.kernel = function
         self.policy = policy
+        self.prepare = prepare
+        self.differentiable = spec.differentiable
+        self.variadic = spec.variadic
+        self.view = spec.view
         self.operands = tuple(name.lstrip("*") for name in spec.inputs)
         self.rules = {name: Rule(rule, _asked(rule)) for name, rule in rules.items()}
         self.fused = None if fused is None else Rule(fused, _asked(fused))
@@ -90,7 +97,7 @@ class Op:
         """Return which operands the rules mention, and whether they mention ``out``."""
         plan = self._plans.get(needs)
         if plan is None:
-            if self.spec.variadic:
+            if self.variadic:
                 names = set(self.rules[self.operands[0]].names)
             else:
                 wanted = [
@@ -112,7 +119,9 @@ OPS: dict[str, Op] = {}
 
 
 def kernel(
-    policy: str = "promote", fused: Callable[..., Any] | None = None
+    policy: str = "promote",
+    fused: Callable[..., Any] | None = None,
+    prepare: Mapping[str, Callable[[Any], Any]] = _NO_ATTRS,
 ) -> Callable[[Callable[P, Any]], Callable[P, Tensor]]:
     """Make a kernel on ndarrays into the public op of the same name.
 
@@ -120,11 +129,12 @@ def kernel(
     a common dtype, ``float`` does so too and makes integers float32, ``strict``
     refuses Tensors of unlike dtype. ``fused(g, needs, ...)`` is a hand-fused
     first-order pullback, one gradient for each operand, beside the plain rules.
+    ``prepare`` holds, by attribute, what is done to its value before it is recorded.
     """
 
     def decorate(function: Callable[P, Any]) -> Callable[P, Tensor]:
         spec = VOCAB[function.__name__]
-        return register(spec, function, RULES.get(spec.name, {}), policy, fused)
+        return register(spec, function, RULES.get(spec.name, {}), policy, fused, prepare)
 
     return decorate
 
@@ -135,6 +145,7 @@ def register(
     rules: Mapping[str, Callable[..., Any]],
     policy: str = "promote",
     fused: Callable[..., Any] | None = None,
+    prepare: Mapping[str, Callable[[Any], Any]] = _NO_ATTRS,
 ) -> Callable[P, Tensor]:
     """Add an op to the engine: its vocabulary entry, kernel and one rule per operand.
 
@@ -144,7 +155,7 @@ def register(
     Raises:
         ValueError: a rule names an operand that the entry does not have.
     """
-    op = Op(spec, function, rules, policy, fused)
+    op = Op(spec, function, rules, policy, fused, prepare)
     strangers = [name for name in rules if name not in op.operands]
     if strangers:
         raise ValueError(f"{spec.name}: rules for {strangers}, but the operands are {op.operands}")
@@ -159,7 +170,7 @@ def _public(op: Op) -> Callable[..., Tensor]:
     """Return the function that users call; the common arities without a detour."""
     count, defaults = len(op.operands), dict(op.spec.attrs)
     public: Callable[..., Tensor]
-    if op.spec.variadic:
+    if op.variadic:
 
         def public(tensors: Any, *args: Any, **kwargs: Any) -> Tensor:
             if isinstance(tensors, (Tensor, np.ndarray)) or not hasattr(tensors, "__iter__"):
@@ -214,6 +225,8 @@ def _bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, An
     for name, value in attrs.items():
         if value is REQUIRED:
             raise TypeError(f"{op.name}: argument {name!r} is missing")
+        if name in op.prepare:
+            attrs[name] = op.prepare[name](value)
     return attrs
 
 
@@ -221,25 +234,25 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
     """Run an op on operands of any accepted kind and record it if that is called for."""
     arrays: list[Any] = []
     needed = False
-    first = None
-    plain = True
+    common = None  # the one floating dtype of all operands, as long as there is one
     for operand in inputs:
-        if isinstance(operand, Tensor):
-            array = operand.data
-            if operand.requires_grad:
-                needed = True
-            if first is None:
-                first = array.dtype
-            elif array.dtype is not first:
-                plain = False
-            arrays.append(array)
-        else:
-            plain = False
-            arrays.append(operand)
-    if not plain or first is None or first.kind != "f":
-        arrays = convert(op.name, op.spec, op.policy, inputs, arrays)
+        if not isinstance(operand, Tensor):
+            common = None
+            break
+        array = operand.data
+        arrays.append(array)
+        if common is not array.dtype:
+            if common is not None or array.dtype.kind != "f":
+                common = None
+                break
+            common = array.dtype
+        if operand.node is not None or operand._requires_grad:
+            needed = True
+    if common is None:
+        arrays = convert(op.spec, op.policy, inputs)
+        needed = any(isinstance(operand, Tensor) and operand.requires_grad for operand in inputs)
     try:
-        if op.spec.variadic:
+        if op.variadic:
             out = quietly.run(op.kernel, arrays, **attrs)
         else:
             out = quietly.run(op.kernel, *arrays, **attrs)
@@ -247,23 +260,29 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
         raise _explained(op, arrays, error) from error
     if type(out) is not np.ndarray:
         out = as_array(out)
-    result = Tensor._wrap(out)
-    if op.spec.view and isinstance(inputs[0], Tensor) and np.may_share_memory(out, arrays[0]):
+    result = _new(Tensor)
+    result.data = out
+    if op.view and isinstance(inputs[0], Tensor) and np.may_share_memory(out, arrays[0]):
         inputs[0]._share(result)
     if modes.ACTIVE.get() is None:
-        if needed and op.spec.differentiable:
+        if needed and op.differentiable:
             _record(op, inputs, arrays, attrs, result)
     else:
-        if needed and op.spec.differentiable and modes.is_grad_enabled():
+        if needed and op.differentiable and modes.is_grad_enabled():
             _record(op, inputs, arrays, attrs, result)
         if modes.is_anomaly_enabled():
-            site = user_site()
-            if result.node is not None:
-                result.node.site = site
-            if out.dtype.kind == "f" and not quietly.run(np.isfinite, out).all():
-                bad = "NaN" if np.isnan(out).any() else "inf"
-                raise RuntimeError(f"{op.name}: the forward yielded {bad} at {site}")
+            _examine(op, result)
     return result
+
+
+def _examine(op: Op, result: Tensor) -> None:
+    """In anomaly mode, note where the op was called and raise if its result is not finite."""
+    site = user_site()
+    if result.node is not None:
+        result.node.site = site
+    if result.data.dtype.kind == "f" and not quietly.run(np.isfinite, result.data).all():
+        bad = "NaN" if np.isnan(result.data).any() else "inf"
+        raise RuntimeError(f"{op.name}: the forward yielded {bad} at {site}")
 
 
 def _explained(op: Op, arrays: list[Any], error: Exception) -> Exception:
@@ -280,7 +299,7 @@ def _explained(op: Op, arrays: list[Any], error: Exception) -> Exception:
 
 
 def _names(op: Op, arrays: list[Any]) -> list[str]:
-    if op.spec.variadic:
+    if op.variadic:
         return [f"{op.operands[0]}[{i}]" for i in range(len(arrays))]
     return list(op.operands)
 
@@ -296,32 +315,31 @@ def _record(
     edges: list[Edge] = []
     needs: list[bool] = []
     for operand, array in zip(inputs, arrays, strict=True):
-        node = operand.node if isinstance(operand, Tensor) else None
-        if node is not None:
-            edges.append(node)
-            needs.append(True)
-        elif isinstance(operand, Tensor) and operand._requires_grad:
-            edges.append(operand)
-            needs.append(True)
+        if not isinstance(operand, Tensor):
+            edge: Edge = _constant(operand, array)
+        elif operand.node is not None:
+            edge = operand.node
+        elif operand._requires_grad:
+            edge = operand
         else:
-            edges.append(_constant(operand, array))
-            needs.append(False)
+            edge = _constant(operand, array)
+        edges.append(edge)
+        needs.append(type(edge) is not Constant)
     positions, keep_out = op.plan(tuple(needs))
     saved: dict[str, Saved] = {}
     for i in positions:
-        name = op.operands[i]
-        if arrays[i] is None:
+        array, operand = arrays[i], inputs[i]
+        if array is None:
             continue
-        operand = inputs[i]
-        # An operand that was converted has memory of its own that nobody else can write to.
-        own = not isinstance(operand, Tensor) or operand.data is not arrays[i]
-        version = Version() if own else operand._shared_version()
-        saved[name] = Saved(arrays[i], version, version.count)
-    node = Node(op.name, tuple(edges), attrs, saved, result.data)
+        if isinstance(operand, Tensor) and operand.data is array:
+            version = operand._version or operand._shared_version()
+        else:
+            version = Version()  # a converted operand's memory is nobody else's
+        saved[op.operands[i]] = Saved(array, version, version.count)
     if keep_out:
-        version = result._shared_version()
+        version = result._version or result._shared_version()
         saved["out"] = Saved(result.data, version, version.count)
-    result.node = node
+    result.node = Node(op.name, tuple(edges), attrs, saved, result.data)
 
 
 def _constant(operand: Any, array: Any) -> Constant:

@@ -71,34 +71,33 @@ def as_array(value: Any, *, what: str = "Tensor") -> Array:
     return array
 
 
-def convert(
-    name: str, spec: OpSpec, policy: str, inputs: tuple[Any, ...], arrays: list[Any]
-) -> list[Any]:
+def convert(spec: OpSpec, policy: str, inputs: tuple[Any, ...]) -> list[Any]:
     """Return the operands of one op as ndarrays of the dtypes that the op computes in.
 
     Tensors promote one another as PyTorch's do: float over integer over bool,
     then the larger dtype. Numbers never promote a Tensor, numpy's included;
-    an ndarray does so only where it brings a wider category.
+    an ndarray does so only where it brings a wider category. An ndarray is
+    copied, as by ``Tensor(array)``: what its owner writes later changes nothing.
 
     Raises:
         TypeError: an operand that is neither Tensor, ndarray nor number.
         RuntimeError: under the ``strict`` policy, Tensors of unlike dtype.
     """
+    name = spec.name
     if spec.variadic:
-        names = [f"{spec.inputs[0][1:]}[{i}]" for i in range(len(arrays))]
-        domains: tuple[str, ...] = (spec.domain[0],) * len(arrays)
+        names = [f"{spec.inputs[0][1:]}[{i}]" for i in range(len(inputs))]
+        domains: tuple[str, ...] = (spec.domain[0],) * len(inputs)
     else:
         names, domains = list(spec.inputs), spec.domain
     converted: list[Any] = []
     firm: np.dtype[Any] | None = None  # what the Tensors agree on
     loose: np.dtype[Any] | None = None  # what the other operands ask for
-    for operand, array, label, domain in zip(inputs, arrays, names, domains, strict=True):
-        tensor = hasattr(operand, "node")
-        if array is None and label in spec.optional:
+    for operand, label, domain in zip(inputs, names, domains, strict=True):
+        if operand is None and label in spec.optional:
             converted.append(None)
             continue
-        if not tensor:
-            array = _foreign(name, label, array)
+        tensor = hasattr(operand, "node")
+        array = operand.data if tensor else _foreign(name, label, operand)
         converted.append(array)
         if domain in ("bool", "index"):
             continue
@@ -128,7 +127,9 @@ def convert(
 
 
 def _foreign(name: str, label: str, operand: Any) -> Array:
-    if isinstance(operand, (bool, int, float, np.generic, np.ndarray)):
+    if isinstance(operand, np.ndarray):
+        return as_array(operand, what=f"{name}: {label}").copy()
+    if isinstance(operand, (bool, int, float, np.generic)):
         return as_array(operand, what=f"{name}: {label}")
     if operand is None:
         raise TypeError(f"{name}: {label} is None; it must be a Tensor, an ndarray or a number")

@@ -8,11 +8,12 @@ import numpy as np
 
 from ..dispatch import Operand, kernel
 from ..kernels import scatter
+from ..tensor import plain_index
 
 __all__ = ["embedding", "embedding_adjoint", "getitem", "getitem_adjoint", "one_hot"]
 
 
-@kernel()
+@kernel(prepare={"index": plain_index})
 def getitem(a: Operand, index: Any) -> Any:
     """Return ``a[index]``: integers, slices, None, ``...``, integer and boolean arrays, mixed.
 
@@ -25,7 +26,7 @@ def getitem(a: Operand, index: Any) -> Any:
     return a[index]
 
 
-@kernel()
+@kernel(prepare={"index": plain_index})
 def getitem_adjoint(a: Operand, index: Any, shape: tuple[int, ...]) -> Any:
     """Return zeros of ``shape`` to which ``a`` is added at ``index``, repeats included."""
     return scatter.add_at(a, index, shape)

@@ -1,0 +1,171 @@
+"""What the experiments have in common: where they run, how they wait, what they write."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import threadpoolctl
+from tqdm import tqdm
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "RESULTS",
+    "environment",
+    "figure",
+    "limit_threads",
+    "progress",
+    "save_figure",
+    "tagged",
+    "wait_for_quiet",
+    "write_csv",
+    "write_json",
+]
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+
+# Lines that can be told apart without colour: each has its own dashes and marker.
+STYLES: Sequence[Mapping[str, Any]] = (
+    {"color": "#1b4f8a", "linestyle": "-", "marker": "o"},
+    {"color": "#c4500c", "linestyle": "--", "marker": "s"},
+    {"color": "#3d7d35", "linestyle": "-.", "marker": "^"},
+    {"color": "#7a3f8f", "linestyle": ":", "marker": "D"},
+)
+
+
+def limit_threads(threads: int | None) -> int:
+    """Let the libraries below numpy use ``threads`` threads, or all cores; return how many."""
+    count = threads or len(os.sched_getaffinity(0))
+    if count < 1:
+        raise SystemExit(f"--threads must be at least 1, got {threads}")
+    threadpoolctl.threadpool_limits(count)
+    return count
+
+
+def environment(threads: int, packages: Iterable[str] = ("numpy",)) -> dict[str, Any]:
+    """Return what a figure may depend on: processor, threads, load average and versions."""
+    versions = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "absent"
+    blas = [
+        f"{pool['internal_api']} {pool['version']} ({pool.get('architecture', 'unknown')})"
+        for pool in threadpoolctl.threadpool_info()
+        if pool["user_api"] == "blas"
+    ]
+    return {
+        "threads": threads,
+        "load_average": round(os.getloadavg()[0], 2),
+        "cores": len(os.sched_getaffinity(0)),
+        "processor": _processor(),
+        "blas": blas[0] if blas else "unknown",
+        "versions": versions,
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def wait_for_quiet(load: float | None, patience: float = 1800.0) -> None:
+    """Wait until the load average of the last minute is below ``load``, for half an hour at most."""
+    if load is None:
+        return
+    start = time.monotonic()
+    while os.getloadavg()[0] >= load:
+        if time.monotonic() - start > patience:
+            raise SystemExit(f"the load average did not fall below {load} in {patience / 60:g} min")
+        time.sleep(5)
+
+
+def progress(iterable: Iterable[Any], **options: Any) -> Any:
+    """Show progress through ``iterable`` on a terminal, and nothing elsewhere."""
+    return tqdm(
+        iterable, disable=not sys.stderr.isatty(), dynamic_ncols=True, leave=False, **options
+    )
+
+
+def tagged(name: str, tag: str) -> str:
+    """Return a file's stem with the run's tag, if it has one."""
+    return f"{name}_{tag}" if tag else name
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> Path:
+    """Write ``content`` whole or not at all; return the path."""
+    return _replace(path, json.dumps(content, indent=2) + "\n")
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write rows with the same keys, whole or not at all; return the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with part.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    part.replace(path)
+    return path
+
+
+def _replace(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    part.replace(path)
+    return path
+
+
+def figure(columns: int = 1, width: float = 5.2, height: float = 3.6) -> tuple[Figure, Any]:
+    """Return a figure with one row of axes, drawn without a display."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    from matplotlib import pyplot
+
+    # Fixed ids, so that the same numbers give the same bytes.
+    mpl.rcParams.update(
+        {
+            "svg.hashsalt": "smolgrad",
+            "axes.grid": True,
+            "grid.alpha": 0.3,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "lines.markersize": 4,
+        }
+    )
+    return pyplot.subplots(1, columns, figsize=(width * columns, height), layout="constrained")
+
+
+def save_figure(figure: Figure, stem: Path) -> list[Path]:
+    """Write a figure as SVG and PNG; return the paths."""
+    from matplotlib import pyplot
+
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_name(stem.name + suffix) for suffix in (".svg", ".png")]
+    for path in paths:
+        figure.savefig(path, dpi=130, metadata={"Date": None} if path.suffix == ".svg" else None)
+    pyplot.close(figure)
+    return paths
+
+
+def rounded(value: float | np.floating[Any], digits: int = 6) -> float:
+    """Return ``value`` as a Python float with ``digits`` significant digits."""
+    return float(f"{float(value):.{digits}g}")
