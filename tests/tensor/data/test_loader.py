@@ -253,6 +253,15 @@ def test_a_state_loaded_into_the_loader_that_made_it_takes_it_back() -> None:
     assert [values(loader), values(loader)] == [rest, following]
 
 
+def test_only_the_first_iteration_after_a_resume_goes_on() -> None:
+    loader = make(SHUFFLED, seed=1)
+    running = iter(loader)
+    next(running)
+    loader.load_state_dict(loader.state_dict())
+    next(iter(loader))  # the second batch, and the epoch is broken off
+    assert len(np.concatenate(values(loader))) == 7
+
+
 def test_an_iteration_left_behind_by_a_resume_counts_for_nothing() -> None:
     loader = make(SHUFFLED, seed=1)
     state = loader.state_dict()
