@@ -22,6 +22,7 @@ from .functions import (
     zeros,
     zeros_like,
 )
+from .gradcheck import GradcheckError, gradcheck, gradgradcheck
 from .modes import (
     detect_anomaly,
     enable_grad,
@@ -97,6 +98,7 @@ from .tensor import Tensor, from_numpy
 __all__ = [
     "Extremum",
     "Generator",
+    "GradcheckError",
     "ShapeError",
     "Tensor",
     "abs",
@@ -132,6 +134,8 @@ __all__ = [
     "gelu",
     "getitem",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "gt",
     "int32",
     "int64",
