@@ -1,0 +1,68 @@
+"""The two kinds of Tensor that belong to a module, and what is done to gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..modes import no_grad
+from ..tensor import Tensor
+
+__all__ = ["Buffer", "Parameter", "clear_grad"]
+
+
+class Parameter(Tensor):
+    """A Tensor that is trained: as a module's attribute it is among ``parameters()``.
+
+    ``label`` becomes the parameter's name in the model when the model first
+    lists its parameters, unless it was chosen before.
+
+    Args:
+        data: what a Tensor is made of; copied.
+        requires_grad: whether it collects gradients.
+    """
+
+    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        super().__init__(data, requires_grad=requires_grad)
+
+
+class Buffer(Tensor):
+    """A Tensor that belongs to a module's state but is not trained: it is among ``buffers()``.
+
+    Args:
+        data: what a Tensor is made of; copied.
+        persistent: whether it is part of ``state_dict()``.
+    """
+
+    persistent: bool = True
+
+    def __init__(self, data: Any, *, persistent: bool = True) -> None:
+        super().__init__(data)
+        self.persistent = persistent
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        buffer = super().__deepcopy__(memo)
+        assert isinstance(buffer, Buffer)
+        buffer.persistent = self.persistent
+        return buffer
+
+    def _succeeded_by(self, value: Tensor) -> Buffer:
+        """Return ``value``, memory and history included, as the buffer that replaces this one."""
+        buffer = Buffer._wrap(value.data, value.node)
+        buffer.persistent = self.persistent
+        return buffer
+
+
+def clear_grad(tensor: Tensor, set_to_none: bool) -> None:
+    """Drop the gradient of ``tensor``, or set it to 0."""
+    gradient = tensor.grad
+    if gradient is None:
+        return
+    if set_to_none:
+        tensor.grad = None
+    elif gradient.node is not None or not gradient.data.flags.writeable:
+        tensor.grad = Tensor._wrap(np.zeros(tensor.shape, tensor.dtype))
+    else:
+        with no_grad():
+            gradient.zero_()

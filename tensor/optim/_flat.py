@@ -1,0 +1,95 @@
+"""Parameters side by side in one buffer, so that one pass over it serves them all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..graph import Array
+from ..kernels import optimizers
+from ..tensor import Tensor
+
+__all__ = ["Flat", "flatten"]
+
+
+class Flat:
+    """Parameters of one dtype whose ``data`` are views into one flat array.
+
+    Attributes:
+        params: the parameters, in order.
+        data: their values, end to end.
+        grad: room for their gradients, likewise; a step overwrites it.
+        work: scratch memory of the kernels.
+    """
+
+    def __init__(self, params: Sequence[Tensor]) -> None:
+        self.params = list(params)
+        self._starts = [0, *itertools.accumulate(p.numel() for p in params)]
+        self._shapes = [p.shape for p in params]
+        dtype = params[0].dtype
+        self.data = np.empty(self._starts[-1], dtype)
+        self.grad = np.empty_like(self.data)
+        self.work = optimizers.workspace(dtype)
+        self._values = self.views(self.data)
+        self._grads = self.views(self.grad)
+        self._states: dict[str, tuple[Array, list[Array]]] = {}
+        for i in range(len(params)):
+            self.adopt(i)
+
+    def views(self, flat: Array) -> list[Array]:
+        """Return every parameter's part of a flat array, in its shape."""
+        return [
+            flat[start:stop].reshape(shape)
+            for (start, stop), shape in zip(
+                itertools.pairwise(self._starts), self._shapes, strict=True
+            )
+        ]
+
+    def span(self, first: int, last: int) -> slice:
+        """Return where parameters ``first`` to ``last`` lie in a flat array."""
+        return slice(self._starts[first], self._starts[last + 1])
+
+    def state(self, name: str) -> tuple[Array, list[Array]]:
+        """Return the flat array of one kind of state, and its views; made when first asked for."""
+        if name not in self._states:
+            flat = np.zeros_like(self.data)
+            self._states[name] = flat, self.views(flat)
+        return self._states[name]
+
+    def check(self, i: int) -> None:
+        """Raise if parameter ``i`` has become one that does not fit its place.
+
+        Raises:
+            RuntimeError: its shape or dtype is not what it was, or its gradient's differs.
+        """
+        param, place = self.params[i], self._values[i]
+        for what, tensor in (("parameter", param), ("gradient", param.grad)):
+            if tensor is not None and (tensor.shape, tensor.dtype) != (place.shape, place.dtype):
+                raise RuntimeError(
+                    f"a {what} of the optimizer has shape {tensor.shape} and dtype {tensor.dtype}, "
+                    f"but the parameter had {place.shape} and {place.dtype} when the optimizer "
+                    "was made; make the optimizer after converting the model"
+                )
+
+    def adopt(self, i: int) -> None:
+        """Bring parameter ``i`` into its place, if its ``data`` was put elsewhere."""
+        param, place = self.params[i], self._values[i]
+        if param.data is not place:
+            np.copyto(place, param.data)
+            param.data = place
+
+    def gather(self, i: int) -> None:
+        """Copy the gradient of parameter ``i`` into its place."""
+        gradient = self.params[i].grad
+        assert gradient is not None
+        np.copyto(self._grads[i], gradient.data)
+
+
+def flatten(params: Sequence[Tensor]) -> list[Flat]:
+    """Return ``params`` in one Flat for each dtype among them."""
+    by_dtype: dict[np.dtype, list[Tensor]] = {}
+    for param in params:
+        by_dtype.setdefault(param.dtype, []).append(param)
+    return [Flat(alike) for alike in by_dtype.values()]

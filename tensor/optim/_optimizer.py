@@ -1,0 +1,387 @@
+"""What all optimizers share: parameter groups, state, and the walk over flat buffers."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+
+import numpy as np
+
+from ..dispatch import quietly
+from ..dtypes import as_array
+from ..graph import Array
+from ..modes import enable_grad
+from ..nn._parameter import clear_grad
+from ..tensor import Tensor
+from ._flat import Flat, flatten
+
+__all__ = ["Optimizer", "Params", "at_least_zero", "beta_pair", "flag", "number"]
+
+Group: TypeAlias = dict[str, Any]
+Params: TypeAlias = Iterable[Tensor] | Iterable[Group] | Tensor
+
+
+class _Run(NamedTuple):
+    """Neighbouring parameters, ``first`` to ``last``, that have taken the same steps."""
+
+    first: int
+    last: int
+    age: int
+
+
+class Optimizer:
+    """Base of the optimizers.
+
+    The parameters of a group live in one flat buffer for each dtype: their
+    ``data`` become views of it, values unchanged, when they are handed over.
+    So a step is one pass over few long arrays and allocates none. A parameter
+    that has no gradient is left out of a step, and its state with it. Where
+    ``data`` is given another array later, the next step copies that into the
+    buffer and goes on.
+
+    A step counts as a change in place of every parameter that it moves: a graph
+    that was recorded before can no longer be differentiated.
+
+    Attributes:
+        param_groups: one dict for each group, with "params" and the group's options. An
+            option may be changed between steps.
+        state: what is remembered of each parameter; its arrays are views of flat buffers too.
+        defaults: the options of groups that do not give their own.
+    """
+
+    def __init__(self, params: Params, defaults: Mapping[str, Any]) -> None:
+        self.defaults = dict(defaults)
+        self.param_groups: list[Group] = []
+        self.state: dict[Tensor, dict[str, Any]] = {}
+        self._flats: list[list[Flat]] = []
+        self._check_options(self.defaults)
+        groups = _grouped(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        known: set[int] = set()
+        self.param_groups = [self._checked(group, known) for group in groups]
+        self._flats = [flatten(group["params"]) for group in self.param_groups]
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group: a dict with "params" and any options of its own.
+
+        Raises:
+            TypeError: not a dict, or something in it is of the wrong type.
+            ValueError: a parameter that is not a leaf or is there already, or an option
+                out of range. Nothing has changed then.
+        """
+        known = {id(p) for group in self.param_groups for p in group["params"]}
+        group = self._checked(param_group, known)
+        self._flats.append(flatten(group["params"]))
+        self.param_groups.append(group)
+
+    def _checked(self, given: Any, known: set[int]) -> Group:
+        """Return a complete group, and note its parameters in ``known``."""
+        if not isinstance(given, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(given).__name__}")
+        if "params" not in given:
+            raise ValueError(f"param_group has no 'params', only {sorted(map(str, given))}")
+        params = given["params"]
+        if isinstance(params, set | frozenset):
+            raise TypeError(
+                "optimizer parameters need an order, and a set has none; use a list instead"
+            )
+        group = {"params": [params] if isinstance(params, Tensor) else list(params)}
+        group |= self.defaults | {k: v for k, v in given.items() if k != "params"}
+        self._check_options(group)
+        if not group["params"]:
+            raise ValueError("optimizer got a parameter group without parameters")
+        for param in group["params"]:
+            if not isinstance(param, Tensor):
+                raise TypeError(
+                    "optimizer can only optimize Tensors, "
+                    f"but one of the params is {type(param).__name__}"
+                )
+            if not param.is_leaf:
+                raise ValueError(
+                    f"can't optimize a non-leaf Tensor (made by {param.op}); "
+                    "give the leaves that it was computed from"
+                )
+            if param.dtype.kind != "f":
+                raise ValueError(f"can't optimize a Tensor of dtype {param.dtype}")
+            if id(param) in known:
+                raise ValueError(
+                    f"some parameters appear more than once (shape {param.shape}, label "
+                    f"{param.label!r}); give each one once, in one parameter group"
+                )
+            known.add(id(param))
+        return group
+
+    # What a subclass says.
+
+    # Whether "step" is part of a parameter's state.
+    _counts_steps: ClassVar[bool] = True
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise TypeError or ValueError for an option that makes no sense."""
+        raise NotImplementedError
+
+    def _state_names(self, group: Group) -> tuple[str, ...]:
+        """Return the names of the arrays that a step needs."""
+        raise NotImplementedError
+
+    def _age(self, state: Mapping[str, Any]) -> int:
+        """Return a number that is equal for parameters which one call can update together."""
+        return int(state.get("step", 0))
+
+    def _update(
+        self,
+        group: Group,
+        param: Array,
+        grad: Array,
+        state: Mapping[str, Array],
+        work: Array,
+        age: int,
+    ) -> None:
+        """Move flat ``param``, and update the flat arrays of its state."""
+        raise NotImplementedError
+
+    # The step.
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop every parameter's gradient, or set it to 0."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                clear_grad(param, set_to_none)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move every parameter that has a gradient.
+
+        Args:
+            closure: computes the loss and its gradients anew; called first.
+
+        Returns:
+            What ``closure`` returned, or None.
+
+        Raises:
+            RuntimeError: a parameter was converted to another shape or dtype. Nothing
+                has changed then.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        work = [
+            (group, flat)
+            for group, flats in zip(self.param_groups, self._flats, strict=True)
+            for flat in flats
+        ]
+        for _, flat in work:
+            for i, param in enumerate(flat.params):
+                if param.grad is not None:
+                    flat.check(i)
+        for group, flat in work:
+            names = self._state_names(group)
+            for i, param in enumerate(flat.params):
+                if param.grad is not None:
+                    flat.adopt(i)
+                    flat.gather(i)
+            for run in self._runs(flat):
+                self._advance(group, flat, run, names)
+        return loss
+
+    def _runs(self, flat: Flat) -> Iterator[_Run]:
+        """Yield the longest runs of parameters with gradients that one update can serve."""
+        run: _Run | None = None
+        for i, param in enumerate(flat.params):
+            if param.grad is None:
+                continue
+            age = self._age(self.state.get(param, {}))
+            if run is not None and (run.last, run.age) == (i - 1, age):
+                run = run._replace(last=i)
+                continue
+            if run is not None:
+                yield run
+            run = _Run(i, i, age)
+        if run is not None:
+            yield run
+
+    def _advance(self, group: Group, flat: Flat, run: _Run, names: tuple[str, ...]) -> None:
+        members = range(run.first, run.last + 1)
+        arrays: dict[str, Array] = {}
+        span = flat.span(run.first, run.last)
+        for name in names:
+            whole, views = flat.state(name)
+            arrays[name] = whole[span]
+            for i in members:
+                held = self.state.get(flat.params[i], {}).get(name)
+                if held is not views[i]:  # new, or loaded, or replaced by the user
+                    np.copyto(views[i], 0 if held is None else held)
+        quietly.run(
+            self._update, group, flat.data[span], flat.grad[span], arrays, flat.work, run.age
+        )
+        for i in members:
+            param = flat.params[i]
+            param._shared_version().count += 1
+            if self._counts_steps or names:
+                state = self.state.setdefault(param, {})
+                if self._counts_steps:
+                    state["step"] = run.age + 1
+                for name in names:
+                    state[name] = flat.state(name)[1][i]
+
+    # State.
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a snapshot of the state and the options.
+
+        "state" has the arrays (copies) and numbers remembered of each parameter
+        that took a step, by its number; "param_groups" has each group's options,
+        and under "params" the numbers of its parameters.
+        """
+        params = [p for group in self.param_groups for p in group["params"]]
+        state = {
+            i: {name: copy.copy(value) for name, value in self.state[p].items()}
+            for i, p in enumerate(params)
+            if p in self.state
+        }
+        groups, start = [], 0
+        for group in self.param_groups:
+            stop = start + len(group["params"])
+            groups.append({**group, "params": list(range(start, stop))})
+            start = stop
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over state and options from what ``state_dict`` of such an optimizer returned.
+
+        Parameters are matched by their order. Numbers that became strings, and
+        tuples that became lists, on the way through JSON are understood.
+
+        Raises:
+            TypeError: not a mapping, or a value of the wrong type.
+            ValueError: another number of groups or parameters, shapes that differ, or
+                options out of range. Nothing has changed then.
+        """
+        if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
+            raise TypeError(
+                "load_state_dict: expected a mapping with 'state' and 'param_groups', got "
+                f"{type(state_dict).__name__}"
+            )
+        saved = [dict(group) for group in state_dict["param_groups"]]
+        if len(saved) != len(self.param_groups):
+            raise ValueError(
+                f"loaded state dict has a different number of parameter groups: {len(saved)}, "
+                f"but the optimizer has {len(self.param_groups)}"
+            )
+        order: dict[int, Tensor] = {}
+        groups: list[Group] = []
+        for own, theirs in zip(self.param_groups, saved, strict=True):
+            numbers_of = theirs.pop("params")
+            if len(numbers_of) != len(own["params"]):
+                raise ValueError(
+                    "loaded state dict contains a parameter group that doesn't match the size of "
+                    f"optimizer's group: {len(numbers_of)} parameters instead of "
+                    f"{len(own['params'])}"
+                )
+            order.update(zip(map(int, numbers_of), own["params"], strict=True))
+            options = {k: tuple(v) if isinstance(v, list) else v for k, v in theirs.items()}
+            group = {**self.defaults, **options, "params": own["params"]}
+            self._check_options(group)
+            groups.append(group)
+        state: dict[Tensor, dict[str, Any]] = {}
+        for key, entries in state_dict["state"].items():
+            if int(key) not in order:
+                raise ValueError(f"loaded state dict has state of an unknown parameter {key}")
+            param = order[int(key)]
+            state[param] = {
+                name: _loaded(name, value, param)
+                for name, value in entries.items()
+                if value is not None
+            }
+        for own, theirs in zip(self.param_groups, groups, strict=True):
+            own.clear()
+            own.update(theirs)
+        self.state = state
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        for name, value in vars(self).items():
+            if name != "_flats":
+                setattr(twin, name, copy.deepcopy(value, memo))
+        twin._flats = [flatten(group["params"]) for group in twin.param_groups]
+        return twin
+
+    def __repr__(self) -> str:
+        text = f"{type(self).__name__} ("
+        for i, group in enumerate(self.param_groups):
+            text += f"\nParameter Group {i}\n"
+            text += "".join(f"    {k}: {group[k]}\n" for k in sorted(group) if k != "params")
+        return text + ")"
+
+
+def _grouped(params: Any) -> list[Any]:
+    """Return what the constructor was given as a list of groups."""
+    if isinstance(params, Tensor):
+        raise TypeError(
+            "params argument given to the optimizer should be an iterable of Tensors or dicts, "
+            "but got one Tensor; put it into a list"
+        )
+    if isinstance(params, set | frozenset):
+        raise TypeError(
+            "optimizer parameters need an order, and a set has none; use a list instead"
+        )
+    if not isinstance(params, Iterable) or isinstance(params, str | bytes | dict):
+        raise TypeError(
+            "params argument given to the optimizer should be an iterable of Tensors or dicts, "
+            f"but got {type(params).__name__}"
+        )
+    listed = list(params)
+    if listed and isinstance(listed[0], dict):
+        return listed
+    return [{"params": listed}] if listed else []
+
+
+def _loaded(name: str, value: Any, param: Tensor) -> Any:
+    """Return one entry of a parameter's state: the step as an int, anything else as an array."""
+    if name == "step":
+        return int(value)
+    array = value.data if isinstance(value, Tensor) else as_array(value, what=f"state {name!r}")
+    if array.shape != param.shape:
+        raise ValueError(
+            f"loaded state dict has {name} of shape {array.shape} for a parameter of shape "
+            f"{param.shape}"
+        )
+    return array.astype(param.dtype)
+
+
+# Checks of options.
+
+
+def number(owner: str, what: str, value: Any) -> None:
+    """Raise unless ``value`` is a number."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{owner}: {what} must be a number, got {type(value).__name__} {value!r}")
+
+
+def at_least_zero(owner: str, what: str, value: Any) -> None:
+    """Raise unless ``value`` is a number that is not negative (nor NaN)."""
+    number(owner, what, value)
+    if not value >= 0:
+        raise ValueError(f"Invalid {what}: {value}; {owner} needs a number >= 0")
+
+
+def flag(owner: str, name: str, value: Any) -> None:
+    """Raise unless ``value`` is a bool."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{owner}: {name} must be a bool, got {type(value).__name__} {value!r}")
+
+
+def beta_pair(owner: str, betas: Any) -> None:
+    """Raise unless ``betas`` is a pair of numbers in [0, 1)."""
+    if not isinstance(betas, tuple | list) or len(betas) != 2:
+        raise TypeError(f"{owner}: betas must be a pair of numbers, got {betas!r}")
+    for i, beta in enumerate(betas):
+        number(owner, f"betas[{i}]", beta)
+        if not 0 <= beta < 1:
+            raise ValueError(
+                f"Invalid beta parameter at index {i}: {beta}; {owner} needs 0 <= beta < 1"
+            )
