@@ -46,7 +46,7 @@ STYLES: Sequence[Mapping[str, Any]] = (
 
 def limit_threads(threads: int | None) -> int:
     """Let the libraries below numpy use ``threads`` threads, or all cores; return how many."""
-    count = threads or len(os.sched_getaffinity(0))
+    count = len(os.sched_getaffinity(0)) if threads is None else threads
     if count < 1:
         raise SystemExit(f"--threads must be at least 1, got {threads}")
     threadpoolctl.threadpool_limits(count)
@@ -86,7 +86,7 @@ def _processor() -> str:
 
 
 def wait_for_quiet(load: float | None, patience: float = 1800.0) -> None:
-    """Wait until the load average of the last minute is below ``load``, for half an hour at most."""
+    """Wait until the load average of the last minute is below ``load``, at most half an hour."""
     if load is None:
         return
     start = time.monotonic()

@@ -38,8 +38,16 @@ from report import (
 
 import tensor
 from tensor import Generator, Tensor, nn, optim
-from tensor.data import DataLoader, DownloadError, TensorDataset, generated_digits, mnist
+from tensor.data import (
+    CorruptDataError,
+    DataLoader,
+    DownloadError,
+    TensorDataset,
+    generated_digits,
+    mnist,
+)
 
+IMAGES, TEST_IMAGES = 60_000, 10_000
 EVALUATION_BATCH = 1_000
 
 
@@ -63,6 +71,8 @@ class Options:
     """of the weights, the validation split and the order of the batches"""
     threads: int | None = None
     """threads of the matrix products; by default one for each core"""
+    images: int | None = None
+    """use only so many training images, for a quick trial"""
     validation: int = 5_000
     """training images set aside to choose the best epoch; 0 for none"""
     torch_twin: bool = False
@@ -92,6 +102,23 @@ class Split:
             yield self.images[part], self.labels[part]
 
 
+def check(options: Options) -> None:
+    """Leave with a message that names the option if one makes no sense."""
+    images = IMAGES if options.images is None else options.images
+    for name, value, low, high in (
+        ("epochs", options.epochs, 1, None),
+        ("batch-size", options.batch_size, 1, None),
+        ("max-steps", options.max_steps, 1, None),
+        ("images", options.images, 1, IMAGES),
+        ("validation", options.validation, 0, images - 1),
+    ):
+        if value is None:
+            continue
+        if value < low or (high is not None and value > high):
+            bounds = f"be at least {low}" if high is None else f"lie in [{low}, {high}]"
+            raise SystemExit(f"--{name} must {bounds}, got {value}")
+
+
 def load(options: Options) -> tuple[str, Split, Split, Split | None]:
     """Return the data's name, and the splits for training, test and validation."""
     name = "mnist"
@@ -99,6 +126,8 @@ def load(options: Options) -> tuple[str, Split, Split, Split | None]:
         if options.data == "generated":
             raise DownloadError("generated digits were asked for")
         train, test = mnist(split="train"), mnist(split="test")
+    except CorruptDataError as error:
+        raise SystemExit(str(error)) from None
     except DownloadError as error:
         name = "generated digits"
         print(
@@ -106,16 +135,13 @@ def load(options: Options) -> tuple[str, Split, Split, Split | None]:
             "WARNING: training on generated digits instead; the results are named so.",
             file=sys.stderr,
         )
-        train = generated_digits(60_000, generator=Generator(options.seed + 1))
-        test = generated_digits(10_000, generator=Generator(options.seed + 2))
-    if not 0 <= options.validation < len(train[1]):
-        raise SystemExit(
-            f"--validation must lie in [0, {len(train[1]) - 1}], got {options.validation}"
-        )
+        train = generated_digits(options.images or IMAGES, Generator(options.seed + 1))
+        test = generated_digits(TEST_IMAGES, Generator(options.seed + 2))
     dtype = np.dtype(options.dtype)
-    order = Generator(options.seed).permutation(len(train[1]))
-    if options.validation == 0:
-        order = np.arange(len(order))
+    order = np.arange(len(train[1]))
+    if options.validation:
+        order = Generator(options.seed).permutation(len(order))
+    order = order[: options.images]
     chosen, held = order[options.validation :], order[: options.validation]
 
     def split(data: tuple[Tensor, Tensor], rows: Any = slice(None)) -> Split:
@@ -201,6 +227,7 @@ class Twin:
 
 def train(options: Options) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Train as the options say; return a row for each epoch and the summary."""
+    check(options)
     threads = limit_threads(options.threads)
     name, training, test, validation = load(options)
     model = build(options)
@@ -259,8 +286,6 @@ def train(options: Options) -> tuple[list[dict[str, Any]], dict[str, Any]]:
             + (f", validation {row['validation_accuracy']:.2%}" if validation else "")
             + (f", largest weight difference {row['max_weight_difference']:.2e}" if twin else "")
         )
-    if not rows:
-        raise SystemExit("nothing was trained: --epochs and --max-steps must be at least 1")
     last = rows[-1]
     best = max(rows, key=lambda row: row["validation_accuracy"]) if validation else last
     summary = {
