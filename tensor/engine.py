@@ -19,7 +19,7 @@ import numpy as np
 from . import modes
 from .dispatch import OPS, Op, Rule, quietly, raw, recording
 from .errors import ShapeError
-from .graph import Array, Constant, Edge, Node
+from .graph import Array, Constant, Edge, Node, Saved
 from .tensor import Tensor
 
 __all__ = ["backward", "grad"]
@@ -52,11 +52,9 @@ def backward(
             another shape, or a saved array that was changed in place since. No
             ``grad`` has changed then.
     """
-    outputs = _listed("tensors", tensors)
-    seeds = _seeds(outputs, grad_tensors, create_graph)
-    chosen = None if inputs is None else _listed("inputs", inputs)
-    if chosen is not None and not chosen:
-        raise RuntimeError("backward: inputs must not be empty")
+    outputs = _listed("backward: tensors", tensors)
+    seeds = _seeds("backward", outputs, grad_tensors, create_graph)
+    chosen = None if inputs is None else _wanted("backward", inputs)
     keep = create_graph if retain_graph is None else retain_graph
     found = _Pass(outputs, seeds, chosen, create_graph, keep).run()
     for tensor, value in found.values():
@@ -88,30 +86,36 @@ def grad(
     Raises:
         RuntimeError: as ``backward``; or an input that does not require grad or was not used.
     """
-    given = _listed("outputs", outputs)
-    wanted = _listed("inputs", inputs)
-    for i, tensor in enumerate(wanted):
-        if not tensor.requires_grad:
-            raise RuntimeError(f"grad: inputs[{i}] does not require grad")
-    seeds = _seeds(given, grad_outputs, create_graph)
+    given = _listed("grad: outputs", outputs)
+    wanted = _wanted("grad", inputs)
+    seeds = _seeds("grad", given, grad_outputs, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     found = _Pass(given, seeds, wanted, create_graph, keep, unused=allow_unused).run()
-    results: list[Tensor | None] = []
-    for tensor in wanted:
-        entry = found.get(id(_edge(tensor)))
-        if entry is None:
-            results.append(None)
-        else:
-            value = entry[1]
-            results.append(value if isinstance(value, Tensor) else Tensor._wrap(value))
-    return tuple(results)
+    results: dict[int, Tensor] = {}
+    for key, (_, value) in found.items():
+        results[key] = value if create_graph else Tensor._wrap(value)
+    return tuple(results.get(id(_edge(tensor))) for tensor in wanted)
 
 
-def _listed(name: str, tensors: Any) -> list[Tensor]:
+def _listed(what: str, tensors: Any) -> list[Tensor]:
+    if not isinstance(tensors, (Tensor, Iterable)):
+        raise TypeError(
+            f"{what} must be a Tensor or a sequence of them, got {type(tensors).__name__}"
+        )
     listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     for i, tensor in enumerate(listed):
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name}[{i}] must be a Tensor, got {type(tensor).__name__}")
+            raise TypeError(f"{what}[{i}] must be a Tensor, got {type(tensor).__name__}")
+    return listed
+
+
+def _wanted(name: str, inputs: Any) -> list[Tensor]:
+    listed = _listed(f"{name}: inputs", inputs)
+    if not listed:
+        raise RuntimeError(f"{name}: inputs must not be empty")
+    for i, tensor in enumerate(listed):
+        if not tensor.requires_grad:
+            raise RuntimeError(f"{name}: inputs[{i}] of shape {tensor.shape} does not require grad")
     return listed
 
 
@@ -119,23 +123,27 @@ def _edge(tensor: Tensor) -> Node | Tensor:
     return tensor if tensor.node is None else tensor.node
 
 
-def _seeds(outputs: list[Tensor], given: Any, create_graph: bool) -> list[Gradient]:
+def _seeds(name: str, outputs: list[Tensor], given: Any, create_graph: bool) -> list[Gradient]:
     """Return a gradient for every output, of its shape and dtype; check all first."""
-    if given is None or isinstance(given, (Tensor, np.ndarray)):
-        given = [given] if len(outputs) == 1 or given is not None else [None] * len(outputs)
+    if given is None:
+        given = [None] * len(outputs)
+    elif isinstance(given, (Tensor, np.ndarray)) or not isinstance(given, Iterable):
+        given = [given]
+    given = list(given)
     if len(given) != len(outputs):
-        raise RuntimeError(f"got {len(given)} gradients for {len(outputs)} outputs")
+        raise RuntimeError(f"{name}: got {len(given)} gradients for {len(outputs)} outputs")
     seeds: list[Gradient] = []
-    for tensor, seed in zip(outputs, given, strict=True):
+    for i, (tensor, seed) in enumerate(zip(outputs, given, strict=True)):
         if not tensor.requires_grad:
             raise RuntimeError(
-                f"a Tensor of shape {tensor.shape} does not require grad and has no graph: it was "
-                "made without an operand that requires grad, or under no_grad()"
+                f"{name}: element {i} of tensors, of shape {tensor.shape}, does not require grad "
+                "and does not have a graph: it was made without an operand that requires grad, "
+                "or under no_grad()"
             )
         if seed is None:
             if tensor.numel() != 1:
                 raise RuntimeError(
-                    "grad can be implicitly created only for scalar outputs, got shape "
+                    f"{name}: grad can be implicitly created only for scalar outputs, got shape "
                     f"{tensor.shape}; pass a gradient of that shape or reduce it first"
                 )
             seed = Tensor._wrap(np.ones(tensor.shape, tensor.dtype))
@@ -143,7 +151,8 @@ def _seeds(outputs: list[Tensor], given: Any, create_graph: bool) -> list[Gradie
             seed = Tensor(seed)
         if seed.shape != tensor.shape:
             raise ShapeError(
-                f"the gradient has shape {seed.shape}, but the output has shape {tensor.shape}"
+                f"{name}: mismatch in shape: gradient {i} has shape {seed.shape}, but output {i} "
+                f"has shape {tensor.shape}"
             )
         if seed.dtype != tensor.dtype:
             seed = seed.to(tensor.dtype)
@@ -176,7 +185,7 @@ class _Pass:
         if self.useful is not None:
             useful = self.useful
             if not unused:
-                self._refuse_unused(roots)
+                self._refuse_unused(roots, targets or [])
             self.order = [node for node in self.order if id(node) in useful]
         for node in self.order:
             if not (self.targets and id(node) in self.targets and not self._needed(node)):
@@ -199,15 +208,14 @@ class _Pass:
         assert self.useful is not None
         return any(id(edge) in self.useful for edge in node.inputs)
 
-    def _refuse_unused(self, roots: Iterable[Edge]) -> None:
-        assert self.targets is not None
+    def _refuse_unused(self, roots: Iterable[Edge], targets: list[Tensor]) -> None:
         reached = {id(node) for node in self.order} | {id(root) for root in roots}
         reached |= {id(edge) for node in self.order for edge in node.inputs}
-        for i, key in enumerate(self.targets):
-            if key not in reached:
+        for i, tensor in enumerate(targets):
+            if id(_edge(tensor)) not in reached:
                 raise RuntimeError(
-                    f"grad: inputs[{i}] was not used to compute the outputs; "
-                    "pass allow_unused=True to get None for it"
+                    f"grad: inputs[{i}] of shape {tensor.shape} was not used to compute the "
+                    "outputs; pass allow_unused=True to get None for it"
                 )
 
     def run(self) -> dict[int, tuple[Tensor, Gradient]]:
@@ -231,10 +239,12 @@ class _Pass:
                     g = self._hooked(tensor._hooks, g, tensor)
                     self.owned.discard(key)
                 if self.targets is None or key in self.targets:
-                    if not self.record and key not in self.owned:
-                        g = g.copy()
-                    self.found[key] = (tensor, g)
+                    self.found[key] = (tensor, g if key in self.owned else self._copied(g))
         return self.found
+
+    def _copied(self, g: Gradient) -> Gradient:
+        """Return ``g`` in memory of its own."""
+        return recording.clone(g) if self.record else g.copy()
 
     def _keep(self, node: Node, g: Gradient) -> None:
         """Note the gradient of an intermediate that was asked for."""
@@ -244,18 +254,20 @@ class _Pass:
         if tensor is None and node.retains is not None:
             tensor = node.retains()
         if tensor is not None:
-            self.found[id(node)] = (tensor, g if self.record else g.copy())
+            self.found[id(node)] = (tensor, self._copied(g))
 
-    def _hooked(self, hooks: dict[int, Callable[..., Any]], g: Gradient, edge: Edge) -> Gradient:
+    def _hooked(self, hooks: dict[object, Callable[..., Any]], g: Gradient, edge: Edge) -> Gradient:
         for hook in list(hooks.values()):
-            seen = g if self.record else Tensor._wrap(g.copy())
-            replaced = hook(seen)
+            seen = self._copied(g)
+            replaced = hook(seen if self.record else Tensor._wrap(seen))
             if replaced is None:
                 continue
             if not isinstance(replaced, Tensor) or replaced.shape != edge.shape:
                 got = replaced.shape if isinstance(replaced, Tensor) else type(replaced).__name__
+                where = f"the result of {edge.op}" if edge.op else "a leaf"
                 raise RuntimeError(
-                    f"a hook must return None or a Tensor of shape {edge.shape}, got {got}"
+                    f"a hook of {where} must return None or a Tensor of shape {edge.shape}, "
+                    f"got {got}"
                 )
             replaced = replaced.to(edge.dtype)
             g = replaced if self.record else replaced.data
@@ -274,44 +286,46 @@ class _Pass:
             given = {name: values[name] for name in op.fused.names}
             grads = quietly.run(op.fused.function, g, needs, **given)
         else:
-            grads = [self._pulled(op, i, g, values) if n else None for i, n in enumerate(needs)]
-        saved = node.saved
+            grads = [self._pulled(node, i, g, values) if n else None for i, n in enumerate(needs)]
+        saved = (node.saved or {}).values()
         for i, (edge, need) in enumerate(zip(node.inputs, needs, strict=True)):
             if not need:
                 continue
             gradient = grads[i]
             if gradient is None:
-                continue
-            if self.record:
-                self._add(edge, _fitted(recording, op, i, gradient, edge), fresh=False)
-                continue
-            if type(gradient) is not np.ndarray:
+                raise RuntimeError(f"{op.name}: its rule gave no gradient for {_operand(op, i)}")
+            if not self.record and type(gradient) is not np.ndarray:
                 gradient = np.asarray(gradient)
-            fresh = gradient.base is None and gradient is not g
             if gradient.shape != edge.shape or gradient.dtype != edge.dtype:
-                gradient = _fitted(raw, op, i, gradient, edge)
-                fresh = fresh and gradient.base is None
-            if fresh and saved:
-                fresh = all(gradient is not kept.array for kept in saved.values())
-            if anomaly and not quietly.run(np.isfinite, gradient).all():
-                bad = "NaN" if np.isnan(gradient).any() else "inf"
-                made = node.site or "a line unknown: the forward ran outside detect_anomaly()"
-                raise RuntimeError(
-                    f"{op.name}: the backward yielded {bad} for operand "
-                    f"{_operand(op, i)}; the op was made at {made}"
-                )
+                gradient = _fitted(recording if self.record else raw, node, i, gradient)
+            array = gradient.data if self.record else gradient
+            if anomaly:
+                _examine(node, i, array)
+            # An array that is no view, did not pass through and was not saved is nobody else's.
+            fresh = array.base is None and array is not (g.data if self.record else g)
+            fresh = fresh and all(array is not kept.array for kept in saved)
             self._add(edge, gradient, fresh)
 
-    def _pulled(self, op: Op, i: int, g: Gradient, values: dict[str, Any]) -> Gradient:
-        if op.spec.variadic:
+    def _pulled(self, node: Node, i: int, g: Gradient, values: dict[str, Any]) -> Gradient:
+        """Return the gradient that the rule for operand ``i`` gives."""
+        op = OPS[node.op]
+        if op.variadic:
             rule: Rule = op.rules[op.operands[0]]
             values = {**values, "i": i}
         else:
             rule = op.rules[op.operands[i]]
         given = {name: values[name] for name in rule.names}
-        if self.record:
+        if not self.record:
+            return quietly.run(rule.function, raw, g, **given)
+        try:
             return rule.function(recording, g, **given)
-        return quietly.run(rule.function, raw, g, **given)
+        except RuntimeError as error:
+            if not modes.is_anomaly_enabled():
+                raise
+            raise RuntimeError(
+                f"{op.name}: the backward failed for operand {_operand(op, i)}: {error}; "
+                f"the op was made at {_made(node)}"
+            ) from error
 
     def _add(self, edge: Edge, gradient: Gradient, fresh: bool) -> None:
         """Add to what has arrived at ``edge``; in place once the sum is the engine's own."""
@@ -325,6 +339,7 @@ class _Pass:
                 self.leaves[key] = edge
         elif self.record:
             self.grads[key] = recording.add(before, gradient)
+            self.owned.add(key)
         elif key in self.owned:
             quietly.run(np.add, before, gradient, before)
         else:
@@ -348,8 +363,8 @@ def _check(node: Node) -> None:
     """Raise if ``node`` cannot be differentiated any more."""
     if node.saved is None:
         raise RuntimeError(
-            f"{node.op}: trying to backward through the graph a second time, but what it saved "
-            "was freed by the first; pass retain_graph=True to the first"
+            f"{node.op} of shape {node.shape}: trying to backward through the graph a second time, "
+            "but what it saved was freed by the first pass; specify retain_graph=True there"
         )
     for name, saved in node.saved.items():
         if saved.version.count != saved.expected:
@@ -367,7 +382,7 @@ def _arguments(op: Op, node: Node, record: bool) -> dict[str, Any]:
     _check(node)
     assert node.saved is not None
     values: dict[str, Any] = dict(node.attrs)
-    if op.spec.variadic:
+    if op.variadic:
         values["shapes"] = [edge.shape for edge in node.inputs]
         names: Sequence[str] = ()
     else:
@@ -376,49 +391,73 @@ def _arguments(op: Op, node: Node, record: bool) -> dict[str, Any]:
         values[name + "_shape"] = edge.shape
         values.setdefault(name, None)  # an optional operand that was not given
         if record and name in node.saved:
-            values[name] = _revived(node.op, name, node.saved[name].array, edge)
+            values[name] = _revived(node.saved[name], edge)
     if record:
         if "out" in node.saved:
-            values["out"] = Tensor._wrap(node.saved["out"].array, node)
+            values["out"] = _revived(node.saved["out"], node)
     else:
         for name, saved in node.saved.items():
             values[name] = saved.array
     return values
 
 
-def _revived(op: str, name: str, array: Array, edge: Edge) -> Tensor:
-    """Return a saved operand as the Tensor it was, with its history."""
-    if isinstance(edge, Node):
-        return Tensor._wrap(array, edge)
+def _revived(saved: Saved, edge: Edge) -> Tensor:
+    """Return a saved array as the Tensor it was, with its history and its version."""
     if isinstance(edge, Tensor):
-        if edge.data is array:
+        if edge.data is saved.array:
             return edge
-        raise RuntimeError(
-            f"{op}: {name} was given other data since; create_graph needs the Tensor as it was"
-        )
-    return Tensor._wrap(array)
+        # It was converted to the op's dtype, or has been given other data since.
+        tensor: Tensor = recording.cast(edge, saved.array.dtype)
+        tensor.data = saved.array
+    else:
+        tensor = Tensor._wrap(saved.array, edge if isinstance(edge, Node) else None)
+    tensor._version = saved.version
+    return tensor
 
 
-def _fitted(xp: Any, op: Op, i: int, g: Gradient, edge: Edge) -> Gradient:
-    """Sum a gradient down to its operand's shape and cast it to its dtype."""
-    shape, wanted = tuple(g.shape), edge.shape
+def _fitted(xp: Any, node: Node, i: int, g: Gradient) -> Gradient:
+    """Sum a gradient down to its operand's shape and cast it to its dtype.
+
+    Only what broadcasting has repeated may be summed: a dimension in front, or
+    one of length 1, that is longer in the result.
+    """
+    edge = node.inputs[i]
+    shape, wanted, full = tuple(g.shape), edge.shape, node.shape
     if shape != wanted:
         extra = len(shape) - len(wanted)
         narrow = tuple(
             k for k, n in enumerate(shape) if k < extra or (wanted[k - extra] == 1 and n != 1)
         )
         summed = tuple(1 if k in narrow else n for k, n in enumerate(shape))
-        if extra < 0 or summed[extra:] != wanted:
+        if (
+            extra < 0
+            or summed[extra:] != wanted
+            or any(shape[k : k + 1] != full[k : k + 1] for k in narrow)
+        ):
             raise RuntimeError(
-                f"{op.name}: its rule gave a gradient of shape {shape} for operand "
-                f"{_operand(op, i)} of shape {wanted}"
+                f"{node.op}: its rule gave a gradient of shape {shape} for operand "
+                f"{_operand(OPS[node.op], i)} of shape {wanted}"
             )
         g = xp.reshape(xp.sum(g, narrow, True), wanted)
     return xp.cast(g, edge.dtype) if g.dtype != edge.dtype else g
 
 
+def _examine(node: Node, i: int, gradient: Array) -> None:
+    """In anomaly mode, raise if the gradient of an operand is not finite."""
+    if not quietly.run(np.isfinite, gradient).all():
+        bad = "NaN" if np.isnan(gradient).any() else "inf"
+        raise RuntimeError(
+            f"{node.op}: the backward yielded {bad} for operand {_operand(OPS[node.op], i)}; "
+            f"the op was made at {_made(node)}"
+        )
+
+
+def _made(node: Node) -> str:
+    return node.site or "a line unknown: the forward ran outside detect_anomaly()"
+
+
 def _operand(op: Op, i: int) -> str:
-    return f"{op.operands[0]}[{i}]" if op.spec.variadic else op.operands[i]
+    return f"{op.operands[0]}[{i}]" if op.variadic else op.operands[i]
 
 
 def _collect(tensor: Tensor, value: Gradient, record: bool) -> None:

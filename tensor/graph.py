@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from micro import vocab
+
 if TYPE_CHECKING:
     import weakref
     from collections.abc import Callable, Mapping
@@ -27,7 +29,9 @@ __all__ = ["Array", "Constant", "Edge", "Node", "Saved", "Version", "user_site"]
 Array: TypeAlias = npt.NDArray[Any]
 
 _sequence = itertools.count().__next__
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+# The files whose frames are not the user's: this package, and the operators' definition.
+_OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, os.path.abspath(vocab.__file__))
 
 
 class Version:
@@ -121,7 +125,7 @@ class Node:
         self.dtype = out.dtype
         self.label: str | None = None
         self.sequence = _sequence()
-        self.hooks: dict[int, Callable[[Tensor], Tensor | None]] | None = None
+        self.hooks: dict[object, Callable[[Tensor], Tensor | None]] | None = None
         self.retains: weakref.ref[Tensor] | None = None
         self.site: str | None = None
 
@@ -136,6 +140,6 @@ Edge: TypeAlias = "Node | Tensor | Constant"
 def user_site() -> str:
     """Return ``file:line`` of the innermost caller outside this package."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -4,18 +4,21 @@ Threads and asyncio tasks each have their own modes, because they have their
 own context. A generator has not: it runs in its caller's. A mode that was set
 inside a generator is therefore tied to the generator's frame, and holds only
 while that frame is on the stack, so that a generator suspended inside
-``no_grad`` does not switch off its caller's gradients.
+``no_grad`` does not switch off its caller's gradients. The generators behind
+``contextlib.contextmanager`` are the exception: a mode that one of them sets
+is meant for the block that it manages.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import CodeType, FrameType, TracebackType
-from typing import Any, ClassVar, Literal, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Literal, ParamSpec, TypeVar, cast
 
 __all__ = [
     "detect_anomaly",
@@ -32,13 +35,20 @@ R = TypeVar("R")
 _SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
-class Entry(NamedTuple):
-    """One mode in force: its kind, its value, and the generator frame it is tied to, if any."""
+class Entry:
+    """One mode in force: its kind, its value, and the generator frame it is tied to, if any.
 
-    kind: Literal["grad", "anomaly"]
-    enabled: bool
-    frame: int | None
-    key: object
+    ``ended`` reaches the copies that other contexts hold of it: a generator can
+    be closed in another thread or task than the one it was started in.
+    """
+
+    __slots__ = ("enabled", "ended", "frame", "kind")
+
+    def __init__(self, kind: Literal["grad", "anomaly"], enabled: bool, frame: int | None) -> None:
+        self.kind = kind
+        self.enabled = enabled
+        self.frame = frame
+        self.ended = False
 
 
 # The modes in force, oldest first. None, the common case, means the defaults.
@@ -47,7 +57,9 @@ ACTIVE: ContextVar[tuple[Entry, ...] | None] = ContextVar("smolgrad modes", defa
 
 def _lookup(kind: str, default: bool) -> bool:
     for entry in reversed(ACTIVE.get() or ()):
-        if entry.kind == kind and (entry.frame is None or _on_stack(entry.frame)):
+        if entry.kind != kind or entry.ended:
+            continue
+        if entry.frame is None or _on_stack(entry.frame):
             return entry.enabled
     return default
 
@@ -59,6 +71,22 @@ def _on_stack(wanted: int) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _tie(frame: FrameType | None) -> int | None:
+    """Return the generator frame that a mode set in ``frame`` is tied to, if there is one."""
+    while frame is not None:
+        caller = frame.f_back
+        suspendable = bool(frame.f_code.co_flags & _SUSPENDABLE)
+        manager = suspendable and caller is not None and _in_contextlib(caller.f_code)
+        if not manager and not _in_contextlib(frame.f_code):
+            return id(frame) if suspendable else None
+        frame = caller
+    return None
+
+
+def _in_contextlib(code: CodeType) -> bool:
+    return code.co_filename == contextlib.contextmanager.__code__.co_filename
 
 
 def is_grad_enabled() -> bool:
@@ -78,16 +106,11 @@ class _Mode:
 
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
-        self._keys: list[object] = []
+        self._entries: list[Entry] = []
 
     def __enter__(self) -> None:
-        caller = sys._getframe(1)
-        self._enter(caller if _suspendable(caller.f_code) else None)
-
-    def _enter(self, frame: FrameType | None) -> None:
-        key = object()
-        self._keys.append(key)
-        entry = Entry(self.kind, self._enabled, None if frame is None else id(frame), key)
+        entry = Entry(self.kind, self._enabled, _tie(sys._getframe(1)))
+        self._entries.append(entry)
         ACTIVE.set((*(ACTIVE.get() or ()), entry))
 
     def __exit__(
@@ -96,10 +119,14 @@ class _Mode:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Remove this entry and no other: with generators, modes need not end
-        # in the reverse of the order in which they began.
-        key = self._keys.pop()
-        ACTIVE.set(tuple(e for e in ACTIVE.get() or () if e.key is not key) or None)
+        # Modes need not end in the reverse of the order in which they began, nor where they
+        # began: look for the last one that this object has begun here.
+        active, tie = ACTIVE.get() or (), _tie(sys._getframe(1))
+        begun = [entry for entry in self._entries if entry.frame == tie] or self._entries
+        ending = next((entry for entry in begun[::-1] if entry in active), begun[-1])
+        self._entries.remove(ending)
+        ending.ended = True
+        ACTIVE.set(tuple(entry for entry in active if not entry.ended) or None)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         cls, enabled = type(self), self._enabled
@@ -112,6 +139,31 @@ class _Mode:
                     return (yield from run(*args, **kwargs))
 
             return cast(Callable[P, R], generator)
+
+        if inspect.isasyncgenfunction(function):
+
+            @functools.wraps(function)
+            async def async_generator(*args: Any, **kwargs: Any) -> Any:
+                with _copy(cls, enabled):
+                    source = run(*args, **kwargs)
+                    step = anext(source)
+                    try:
+                        while True:
+                            value = await step
+                            try:
+                                sent = yield value
+                            except GeneratorExit:
+                                raise
+                            except BaseException as error:  # noqa: BLE001 - passed on, whatever it is
+                                step = source.athrow(error)
+                            else:
+                                step = source.asend(sent)
+                    except StopAsyncIteration:
+                        return
+                    finally:
+                        await source.aclose()
+
+            return cast(Callable[P, R], async_generator)
 
         if inspect.iscoroutinefunction(function):
 
@@ -134,10 +186,6 @@ def _copy(cls: type[_Mode], enabled: bool) -> _Mode:
     mode = cls.__new__(cls)
     _Mode.__init__(mode, enabled)
     return mode
-
-
-def _suspendable(code: CodeType) -> bool:
-    return bool(code.co_flags & _SUSPENDABLE)
 
 
 class no_grad(_Mode):

@@ -15,11 +15,10 @@ import numpy as np
 
 from micro.vocab import VOCAB
 
-from . import modes
 from .dtypes import as_array, as_dtype, float32, float64
 from .errors import ShapeError
 from .graph import Array, Edge, Node, Version
-from .methods import Methods
+from .inplace import InPlace
 
 if TYPE_CHECKING:
     import builtins
@@ -30,7 +29,7 @@ __all__ = ["Handle", "Tensor", "from_numpy"]
 class Handle:
     """What ``register_hook`` returns: ``remove()`` takes the hook away again."""
 
-    def __init__(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], key: int) -> None:
+    def __init__(self, hooks: dict[object, Callable[[Tensor], Tensor | None]], key: object) -> None:
         self._hooks = hooks
         self._key = key
 
@@ -39,7 +38,7 @@ class Handle:
         self._hooks.pop(self._key, None)
 
 
-class Tensor(Methods):
+class Tensor(InPlace):
     """A multi-dimensional array of numbers that can be differentiated.
 
     Args:
@@ -67,7 +66,7 @@ class Tensor(Methods):
     _requires_grad: bool = False
     _grad: Tensor | None = None
     _version: Version | None = None
-    _hooks: dict[int, Callable[[Tensor], Tensor | None]] | None = None
+    _hooks: dict[object, Callable[[Tensor], Tensor | None]] | None = None
 
     data: Array
 
@@ -162,7 +161,7 @@ class Tensor(Methods):
         """
         if requires_grad and self.data.dtype.kind != "f":
             raise RuntimeError(
-                f"only Tensors of floating dtype can require gradients, got {self.dtype}; "
+                f"only Tensors of floating point dtype can require gradients, got {self.dtype}; "
                 "convert it with .to('float32') first"
             )
         if self.node is not None and not requires_grad:
@@ -237,7 +236,7 @@ class Tensor(Methods):
         if hooks is None:
             hooks = {}
             setattr(owner, name, hooks)
-        key = max(hooks, default=-1) + 1
+        key = object()
         hooks[key] = hook
         return Handle(hooks, key)
 
@@ -359,7 +358,7 @@ class Tensor(Methods):
         if self.data.size != 1:
             raise RuntimeError(
                 f"item: a Tensor with {self.data.size} elements (shape {self.shape}) "
-                "cannot become one number; index it or reduce it first"
+                "cannot be converted to a number; index it or reduce it first"
             )
         return self.data.item()
 
@@ -389,12 +388,12 @@ class Tensor(Methods):
 
     def __len__(self) -> int:
         if self.data.ndim == 0:
-            raise TypeError("len() of a 0-d Tensor; it has one element and no length")
+            raise TypeError("len() of a 0-d Tensor, which has one element and no length")
         return len(self.data)
 
     def __iter__(self) -> Iterator[Tensor]:
         if self.data.ndim == 0:
-            raise TypeError("a 0-d Tensor cannot be iterated over; use .item() for its number")
+            raise TypeError("iteration over a 0-d Tensor; use .item() for its number")
         return (self[i] for i in range(len(self.data)))
 
     def __getitem__(self, index: Any) -> Tensor:
@@ -403,8 +402,8 @@ class Tensor(Methods):
     def __bool__(self) -> builtins.bool:
         if self.data.size != 1:
             raise RuntimeError(
-                f"the truth of a Tensor with {self.data.size} elements is ambiguous; "
-                "compare numbers, or reduce it first"
+                f"bool: the value of a Tensor with {self.data.size} elements (shape {self.shape}) "
+                "is ambiguous; compare numbers, or reduce it first"
             )
         return bool(self.data.item())
 
@@ -442,97 +441,11 @@ class Tensor(Methods):
         memo[id(self)] = tensor
         return tensor
 
-    # Changes in place.
-
-    def _writable(self, name: str) -> None:
-        if self.requires_grad and modes.is_grad_enabled():
-            kind = "leaf that requires grad" if self.node is None else f"result of {self.op}"
-            raise RuntimeError(
-                f"{name}: a {kind} cannot be changed in place while gradients are recorded; "
-                "do it under no_grad(), or use the op that returns a new Tensor"
-            )
-        if not self.data.flags.writeable:
-            raise RuntimeError(f"{name}: the Tensor's memory is read-only; clone() it first")
-
-    def _replace(self, name: str, value: Array) -> Self:
-        """Overwrite the contents, after everything that could be refused has been checked."""
-        if np.broadcast_shapes(self.shape, value.shape) != self.shape:
-            raise ShapeError(f"{name}: shape {value.shape} does not fit into {self.shape}")
-        if not np.can_cast(value.dtype, self.dtype, "same_kind"):
-            raise RuntimeError(f"{name}: {value.dtype} cannot be stored in {self.dtype}")
-        np.copyto(self.data, value, casting="same_kind")
-        self._shared_version().count += 1
-        return self
-
-    def _update(self, name: str, other: Any) -> Self:
-        """Apply an op in place; its record, if there is one, takes the place of the old one."""
-        if self.node is None or not modes.is_grad_enabled():
-            self._writable(name + "_")
-        result = recorded(name)(self, other)
-        if result.node is not None and (
-            self._shared_version().shared or result.dtype != self.dtype
-        ):
-            reason = (
-                "other Tensors share its memory"
-                if self._shared_version().shared
-                else f"the result would be {result.dtype}"
-            )
-            raise RuntimeError(
-                f"{name}_: cannot record a change in place of this Tensor, because {reason}; "
-                f"use {name}, which returns a new one"
-            )
-        self._replace(name + "_", result.data)
-        if result.node is not None:
-            self.node = result.node
-        return self
-
-    def add_(self, other: Any) -> Self:
-        """Add ``other`` in place."""
-        return self._update("add", other)
-
-    def sub_(self, other: Any) -> Self:
-        """Subtract ``other`` in place."""
-        return self._update("sub", other)
-
-    def mul_(self, other: Any) -> Self:
-        """Multiply by ``other`` in place."""
-        return self._update("mul", other)
-
-    def div_(self, other: Any) -> Self:
-        """Divide by ``other`` in place."""
-        return self._update("div", other)
-
-    __iadd__ = add_
-    __isub__ = sub_
-    __imul__ = mul_
-    __itruediv__ = div_
-
-    def copy_(self, source: Any) -> Self:
-        """Copy the elements of ``source``, broadcast and converted, into this Tensor."""
-        self._writable("copy_")
-        array = source.data if isinstance(source, Tensor) else as_array(source, what="copy_")
-        return self._replace("copy_", array.astype(self.dtype))
-
-    def fill_(self, value: builtins.float) -> Self:
-        """Set every element to ``value``."""
-        self._writable("fill_")
-        return self._replace("fill_", np.asarray(value, self.dtype))
-
-    def zero_(self) -> Self:
-        """Set every element to 0."""
-        return self.fill_(0)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self._writable("setitem")
-        array = value.data if isinstance(value, Tensor) else as_array(value, what="setitem")
-        where = plain_index(index)
-        target = self.data[where]
-        if np.broadcast_shapes(target.shape, array.shape) != target.shape:
-            raise ShapeError(
-                f"setitem: a value of shape {array.shape} does not fit into shape {target.shape}"
-            )
-        self.data[where] = array
-        self._shared_version().count += 1
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            "a Tensor is not pickled, because loading a pickle runs what it says; "
+            "save tensor.detach().numpy() with numpy.save or safetensors"
+        )
 
 
 def recorded(name: str) -> Callable[..., Tensor]:
@@ -548,19 +461,6 @@ def _sequence(given: tuple[Any, ...]) -> tuple[int, ...]:
     if len(given) == 1 and isinstance(given[0], (tuple, list)):
         return tuple(given[0])
     return given
-
-
-def plain_index(index: Any) -> Any:
-    """Return an index with every Tensor in it replaced by a copy of its array."""
-    if isinstance(index, Tensor):
-        return index.data.copy()
-    if isinstance(index, np.ndarray):
-        return index.copy()
-    if isinstance(index, tuple):
-        return tuple(plain_index(i) for i in index)
-    if isinstance(index, list):
-        return [plain_index(i) for i in index]
-    return index
 
 
 # numpy's functions that are ops here. Where the names differ, both are given.

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..dispatch import Operand, kernel
+from ..inplace import plain_index
 from ..kernels import scatter
-from ..tensor import plain_index
 
 __all__ = ["embedding", "embedding_adjoint", "getitem", "getitem_adjoint", "one_hot"]
 

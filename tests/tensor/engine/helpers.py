@@ -1,0 +1,79 @@
+"""What the tests of the engine share: leaves with random values, planted ops, other threads."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+
+from micro.vocab import OpSpec
+from tensor import Tensor
+from tensor.dispatch import OPS, raw, recording, register
+
+R = TypeVar("R")
+
+Rules = dict[str, Callable[..., Any]]
+
+
+def leaf(*shape: int, seed: int = 0, dtype: Any = np.float64) -> Tensor:
+    """A leaf that requires grad, with values in [0.5, 1.5), which suit every op."""
+    values = np.random.default_rng(seed).uniform(0.5, 1.5, shape)
+    return Tensor(values.astype(dtype), requires_grad=True)
+
+
+def weights(*shape: int, seed: int = 99, dtype: Any = np.float64) -> Tensor:
+    """Random and non-uniform, to contract an output with."""
+    return Tensor(np.random.default_rng(seed).normal(size=shape).astype(dtype))
+
+
+@contextmanager
+def planted(
+    spec: OpSpec,
+    kernel: Callable[..., Any],
+    rules: Rules,
+    fused: Callable[..., Any] | None = None,
+) -> Iterator[Callable[..., Tensor]]:
+    """An op that the engine has for the length of a block."""
+    op = register(spec, kernel, rules, fused=fused)
+    try:
+        yield op
+    finally:
+        del OPS[spec.name]
+        delattr(raw, spec.name)
+        delattr(recording, spec.name)
+
+
+def in_thread(work: Callable[[], R]) -> R:
+    """What ``work`` returns in a thread of its own; what it raises is raised here."""
+    results: list[R] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001 - handed to the caller, whatever it is
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """No garbage collection: what is freed in the block is freed by reference counts alone."""
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
