@@ -1,0 +1,314 @@
+"""Every op: what it is on one number and, above it, its derivative by each input.
+
+This page is the calculus of the whole project. Each formula is written once, in the functions of
+``micro.fields`` (``f``), and so serves every kind of number: on floats it is evaluated, on Values
+it is recorded and can be differentiated again. Derivatives are expressed through the inputs. An
+int 0 or 1 is exact: a derivative of 0 stops the gradient even where it is inf or nan.
+
+The functions that stand here at the end take Values or plain numbers and return a Value; the
+comparisons return a bool.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from micro import fields as f
+from micro.fields import Number
+from micro.value import OPS, Value, op, predicate
+from micro.vocab import install_operators
+
+# --- arithmetic
+
+
+@op(da=1, db=1)
+def add(a: Number, b: Number) -> Number:
+    """a + b."""
+    return a + b
+
+
+@op(da=1, db=-1)
+def sub(a: Number, b: Number) -> Number:
+    """a - b."""
+    return a - b
+
+
+@op(da=lambda a, b: b, db=lambda a, b: a)
+def mul(a: Number, b: Number) -> Number:
+    """a b."""
+    return a * b
+
+
+@op(da=lambda a, b: f.div(1, b), db=lambda a, b: -f.div(f.div(a, b), b))
+def div(a: Number, b: Number) -> Number:
+    """a / b; of floats, a / 0 is inf or nan."""
+    return f.div(a, b)
+
+
+@op(da=-1)
+def neg(a: Number) -> Number:
+    """-a."""
+    return -a
+
+
+@op(
+    da=lambda a, b: 0 if b == 0 else b * f.pow(a, b - 1),
+    db=lambda a, b: 0 if a == 0 and b >= 0 else f.pow(a, b) * f.log(a),
+)
+def pow(a: Number, b: Number) -> Number:
+    """a to the power b; 0 ** 0 is 1.
+
+    By convention, d/da is 0 where b = 0, and d/db is 0 where a = 0 and b >= 0.
+    """
+    return f.pow(a, b)
+
+
+@op(da=lambda a: 2 * a)
+def square(a: Number) -> Number:
+    """a squared."""
+    return a * a
+
+
+@op(da=f.sign)
+def abs(a: Number) -> Number:
+    """The distance of a from 0. By convention, its derivative at 0 is 0."""
+    return a if a > 0 else 0 - a
+
+
+@op(da=0)
+def sign(a: Number) -> Number:
+    """-1, 0 or 1; 0 for nan. Its derivative is 0 everywhere."""
+    return f.sign(a)
+
+
+# --- powers, exponentials and logarithms
+
+
+@op(da=lambda a: f.div(1, 2 * f.sqrt(a)))
+def sqrt(a: Number) -> Number:
+    """The square root of a. Its derivative at 0 is inf."""
+    return f.sqrt(a)
+
+
+@op(da=f.exp)
+def exp(a: Number) -> Number:
+    """e to the power a."""
+    return f.exp(a)
+
+
+@op(da=lambda a: f.div(1, a))
+def log(a: Number) -> Number:
+    """The natural logarithm of a. Of floats, it is -inf at 0 and nan below."""
+    return f.log(a)
+
+
+@op(da=lambda a: f.div(1, 1 + a))
+def log1p(a: Number) -> Number:
+    """log(1 + a), with all its digits where a is small."""
+    return f.log1p(a)
+
+
+@op(da=f.exp)
+def expm1(a: Number) -> Number:
+    """exp(a) - 1, with all its digits where a is small."""
+    return f.expm1(a)
+
+
+# --- trigonometry
+
+
+@op(da=f.cos)
+def sin(a: Number) -> Number:
+    """The sine of a."""
+    return f.sin(a)
+
+
+@op(da=lambda a: -f.sin(a))
+def cos(a: Number) -> Number:
+    """The cosine of a."""
+    return f.cos(a)
+
+
+# --- activations
+
+
+@op(da=lambda a: 4 * f.sigmoid(2 * a) * f.sigmoid(-2 * a))
+def tanh(a: Number) -> Number:
+    """The hyperbolic tangent, which is 2 sigmoid(2a) - 1."""
+    return f.tanh(a)
+
+
+@op(da=lambda a: f.sigmoid(a) * f.sigmoid(-a))
+def sigmoid(a: Number) -> Number:
+    """1 / (1 + exp(-a))."""
+    return f.sigmoid(a)
+
+
+@op(da=lambda a: 0 if a <= 0 else 1)
+def relu(a: Number) -> Number:
+    """The larger of a and 0. By convention, its derivative at 0 is 0."""
+    return f.like(a, 0) if a <= 0 else a
+
+
+@op(da=lambda a: f.div(2, f.sqrt(f.pi(a))) * f.exp(-a * a))
+def erf(a: Number) -> Number:
+    """The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to a."""
+    return f.erf(a)
+
+
+def _normal_cdf(a: Number) -> Number:
+    return (1 + f.erf(f.div(a, f.sqrt(f.like(a, 2))))) * 0.5
+
+
+def _normal_pdf(a: Number) -> Number:
+    return f.div(f.exp(-a * a * 0.5), f.sqrt(2 * f.pi(a)))
+
+
+def _gelu_logit(a: Number) -> Number:
+    return f.sqrt(8 / f.pi(a)) * (a + 0.044715 * a * a * a)
+
+
+def _gelu_slope(a: Number, approximate: str) -> Number:
+    if approximate == "none":
+        return _normal_cdf(a) + a * _normal_pdf(a)
+    u, du = _gelu_logit(a), f.sqrt(8 / f.pi(a)) * (1 + 0.134145 * a * a)
+    return f.sigmoid(u) + a * f.sigmoid(u) * f.sigmoid(-u) * du
+
+
+@op(da=_gelu_slope)
+def gelu(a: Number, approximate: str = "none") -> Number:
+    """a P(X < a) for a standard normal X (Hendrycks and Gimpel, arXiv:1606.08415).
+
+    With ``approximate="tanh"``, a sigmoid(sqrt(8 / pi) (a + 0.044715 a^3)), the paper's other form.
+    """
+    if approximate == "none":
+        return a * _normal_cdf(a)
+    if approximate == "tanh":
+        return a * f.sigmoid(_gelu_logit(a))
+    raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+
+
+# --- choices
+
+
+def _larger(a: Number, b: Number) -> Number:
+    return a if a > b or a != a else b  # a nan on either side wins
+
+
+def _smaller(a: Number, b: Number) -> Number:
+    return a if a < b or a != a else b
+
+
+def _half(a: Number) -> Number:
+    return f.like(a, 1) / 2
+
+
+@op(
+    da=lambda a, b: 0 if a < b else _half(a) if a == b else 1,
+    db=lambda a, b: 0 if b < a else _half(b) if a == b else 1,
+)
+def maximum(a: Number, b: Number) -> Number:
+    """The larger of a and b. By convention, of two equal operands each has derivative 1/2."""
+    return _larger(a, b)
+
+
+@op(
+    da=lambda a, b: 0 if a > b else _half(a) if a == b else 1,
+    db=lambda a, b: 0 if b > a else _half(b) if a == b else 1,
+)
+def minimum(a: Number, b: Number) -> Number:
+    """The smaller of a and b. By convention, of two equal operands each has derivative 1/2."""
+    return _smaller(a, b)
+
+
+def _bound(which: str, bound: Number, a: Number) -> Number:
+    if isinstance(bound, Value):
+        raise TypeError(
+            f"clip: {which} must be a plain number, got {bound}; maximum and minimum "
+            "have derivatives by both operands"
+        )
+    return f.like(a, bound) if type(bound) is int else f.number(bound, f"clip: {which}")
+
+
+@op(da=lambda a, min, max: 1 if (min is None or a >= min) and (max is None or a <= max) else 0)
+def clip(a: Number, min: Number = None, max: Number = None) -> Number:
+    """a, but at least min and at most max; where min > max, max.
+
+    By convention, its derivative is 1 at both bounds.
+    """
+    if min is None and max is None:
+        raise RuntimeError("clip: at least one of min and max must be given, got None for both")
+    if min is not None:
+        a = _larger(a, _bound("min", min, a))
+    if max is not None:
+        a = _smaller(a, _bound("max", max, a))
+    return a
+
+
+@op(
+    dcond=0,
+    da=lambda cond, a, b: 1 if cond else 0,
+    db=lambda cond, a, b: 0 if cond else 1,
+)
+def where(cond: Number, a: Number, b: Number) -> Number:
+    """a if cond is true, else b. The operand that is not chosen has derivative 0."""
+    return a if cond else b
+
+
+# --- comparisons and tests
+
+
+@predicate(otherwise=False)
+def eq(a: Number, b: Number) -> bool:
+    """Whether the numbers are equal; nothing equals a nan, or what is not a number."""
+    return bool(a == b)
+
+
+@predicate(otherwise=True)
+def ne(a: Number, b: Number) -> bool:
+    """Whether the numbers differ."""
+    return bool(a != b)
+
+
+@predicate()
+def lt(a: Number, b: Number) -> bool:
+    """Whether a < b."""
+    return bool(a < b)
+
+
+@predicate()
+def le(a: Number, b: Number) -> bool:
+    """Whether a <= b."""
+    return bool(a <= b)
+
+
+@predicate()
+def gt(a: Number, b: Number) -> bool:
+    """Whether a > b."""
+    return bool(a > b)
+
+
+@predicate()
+def ge(a: Number, b: Number) -> bool:
+    """Whether a >= b."""
+    return bool(a >= b)
+
+
+@predicate()
+def isnan(a: Number) -> bool:
+    """Whether a is not a number: the one number that differs from itself."""
+    return bool(a != a)
+
+
+@predicate()
+def isinf(a: Number) -> bool:
+    """Whether a is infinite, in either direction."""
+    return f.inf in (a.real, -a.real, a.imag, -a.imag)
+
+
+# Every op is a method too, the operators of Python are among them, and Value is a field.
+
+for _name, _function in OPS.items():
+    setattr(Value, _name, _function)
+install_operators(Value, OPS)
+f.FIELDS[Value] = SimpleNamespace(rank=5, pi=lambda a: f.pi(a.data), **OPS)
