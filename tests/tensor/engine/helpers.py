@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
+import pytest
 
 from micro.vocab import OpSpec
 from tensor import Tensor
@@ -28,6 +29,11 @@ def leaf(*shape: int, seed: int = 0, dtype: Any = np.float64) -> Tensor:
 def weights(*shape: int, seed: int = 99, dtype: Any = np.float64) -> Tensor:
     """Random and non-uniform, to contract an output with."""
     return Tensor(np.random.default_rng(seed).normal(size=shape).astype(dtype))
+
+
+def cases(names: str, rows: dict[str, Any]) -> pytest.MarkDecorator:
+    """Run a test on every row, under the row's name."""
+    return pytest.mark.parametrize(names, list(rows.values()), ids=list(rows))
 
 
 @contextmanager

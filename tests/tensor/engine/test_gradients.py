@@ -11,7 +11,7 @@ import pytest
 import tensor as st
 from micro.vocab import OpSpec
 from tensor import ShapeError, Tensor, grad
-from tests.tensor.engine.helpers import leaf, planted, weights
+from tests.tensor.engine.helpers import cases, leaf, planted, weights
 
 UNARY = OpSpec("planted", ("a",), domain=("real",), scope="tensor")
 BINARY = OpSpec("planted", ("a", "b"), domain=("real", "real"), scope="tensor")
@@ -303,9 +303,7 @@ BAD_CALLS: dict[str, tuple[Callable[[Tensor], object], type[Exception], str]] = 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"), list(BAD_CALLS.values()), ids=list(BAD_CALLS)
-)
+@cases("call, error, message", BAD_CALLS)
 def test_a_bad_call_names_the_trouble_and_changes_nothing(
     call: Callable[[Tensor], object], error: type[Exception], message: str
 ) -> None:
