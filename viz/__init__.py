@@ -1,0 +1,7 @@
+"""Drawing computation graphs: of either engine, or of anything that records how it was made."""
+
+from .drawing import Drawing, draw
+from .errors import DrawingError
+from .graph import Record
+
+__all__ = ["Drawing", "DrawingError", "Record", "draw"]

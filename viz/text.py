@@ -1,0 +1,91 @@
+"""The graph as a table: for terminals, for screen readers and for searching."""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from typing import Final
+
+from .dot import caption
+from .graph import Graph, Node
+
+__all__ = ["describe", "to_table_html", "to_text"]
+
+COLUMNS: Final = ("id", "op", "label", "inputs", "shape", "data", "grad")
+
+
+def to_text(graph: Graph, title: str) -> str:
+    """A table in backward order, with a line above that says what it is."""
+    table = [COLUMNS, *map(_cells, graph.nodes)]
+    used = [i for i, _ in enumerate(COLUMNS) if any(row[i] for row in table[1:])]
+    widths = {i: max(_width(row[i]) for row in table) for i in used}
+    lines = ["  ".join(row[i] + " " * (widths[i] - _width(row[i])) for i in used) for row in table]
+    return "\n".join([f"{title}: {describe(graph)}", "", *(line.rstrip() for line in lines), ""])
+
+
+def to_table_html(graph: Graph) -> str:
+    """The same table as an HTML table."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
+    body = "\n".join(
+        f'<tr><th scope="row">{cells[0]}</th>'
+        + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells[1:])
+        + "</tr>"
+        for cells in map(_cells, graph.nodes)
+    )
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+
+def describe(graph: Graph) -> str:
+    """The graph in a sentence or two.
+
+    >>> from .graph import Graph
+    >>> describe(Graph((), 0, 0))
+    '0 nodes, 0 edges, in backward order.'
+    """
+    folded = caption(graph)
+    kinds = ("op", "input", "parameter", "constant")
+    counts = {kind: sum(node.kind == kind for node in graph.nodes) for kind in kinds}
+    parts = ", ".join(_count(n, kind) for kind, n in counts.items() if n)
+    nodes = _count(graph.nodes_in_all, "node") + (f" ({parts})" if parts and not folded else "")
+    sentences = [f"{nodes}, {_count(graph.edges_in_all, 'edge')}, in backward order."]
+    if folded:
+        sentences.append(f"{folded}.")
+    if faulty := [f"{node.name} ({', '.join(node.faults)})" for node in graph.nodes if node.faults]:
+        sentences.append(f"Not finite: {', '.join(faulty)}.")
+    return " ".join(sentences)
+
+
+def _cells(node: Node) -> tuple[str, ...]:
+    op = " ".join(part for part in (node.op or node.symbol or node.kind, node.attrs) if part)
+    if node.kind == "folded":
+        op = f"{node.symbol} ({node.members:,} nodes folded)"
+    inputs = ", ".join(
+        f"n{edge.source}" + (f" x {edge.count:,}" if edge.count > 1 else "") for edge in node.inputs
+    )
+    shown = (node.name, op, node.label, inputs, node.shape, *_numbers(node))
+    return tuple(_in_one_line(cell) for cell in shown)
+
+
+def _numbers(node: Node) -> list[str]:
+    return [
+        "" if x is None else f"{x.text} ({x.faults})" if x.faults not in x.text else x.text
+        for x in (node.data, node.grad)
+    ]
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _in_one_line(text: str) -> str:
+    """Control characters as Python escapes, so that a cell is one line of what it says."""
+    return "".join(
+        c.encode("unicode_escape").decode() if unicodedata.category(c) in ("Cc", "Cs") else c
+        for c in text
+    )
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
