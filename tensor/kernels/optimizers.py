@@ -23,7 +23,7 @@ __all__ = ["BLOCK", "adam", "adamw", "sgd", "workspace"]
 
 # Elements per block. Few enough that the arrays of a block stay in the second-level cache, many
 # enough that the cost of calling a ufunc is lost in its work.
-BLOCK: Final = 2**14
+BLOCK: Final = 2**15
 
 
 def workspace(dtype: np.dtype[Any]) -> Array:

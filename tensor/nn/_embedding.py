@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ..dtypes import as_dtype, float32
+from ..dtypes import float32
 from ..modes import no_grad
 from ..random import Generator
 from ..tensor import Tensor
 from . import functional, init
 from ._module import Module
-from ._parameter import Parameter
+from ._parameter import empty_parameter
 
 __all__ = ["Embedding"]
 
@@ -50,7 +48,7 @@ class Embedding(Module):
         if padding_idx is not None:
             padding_idx = functional.row_number("Embedding", padding_idx, num_embeddings)
         self.padding_idx = padding_idx
-        self.weight = Parameter(np.empty((num_embeddings, embedding_dim), as_dtype(dtype)))
+        self.weight = empty_parameter("Embedding", (num_embeddings, embedding_dim), dtype)
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from ..dtypes import as_dtype, float32
+from ..dtypes import float32
 from ..random import Generator
 from ..tensor import Tensor
 from . import functional, init
 from ._module import Module
-from ._parameter import Parameter
+from ._parameter import Parameter, empty_parameter
 
 __all__ = ["Linear"]
 
@@ -46,8 +44,8 @@ class Linear(Module):
     ) -> None:
         self.in_features = in_features
         self.out_features = out_features
-        self.weight = Parameter(np.empty((out_features, in_features), as_dtype(dtype)))
-        self.bias = Parameter(np.empty(out_features, as_dtype(dtype))) if bias else None
+        self.weight = empty_parameter("Linear", (out_features, in_features), dtype)
+        self.bias = empty_parameter("Linear", out_features, dtype) if bias else None
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:

@@ -74,15 +74,15 @@ class Module:
             )
         super().__setattr__(name, value)
 
-    def add_module(self, name: str, module: Module | None) -> None:
+    def add_module(self, name: str, module: Module) -> None:
         """Make ``module`` the attribute ``name``, which need not be a Python identifier.
 
         Raises:
             TypeError: ``module`` is not a Module, or ``name`` not a string.
             KeyError: ``name`` is empty, has a dot in it, or is an attribute of another kind.
         """
-        if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{name}: {type(module).__name__} is not a Module")
+        if not isinstance(module, Module):
+            raise TypeError(f"{type(self).__name__}: {type(module).__name__} is not a Module")
         if not isinstance(name, str):
             raise TypeError(f"a module's name must be a string, got {type(name).__name__}")
         if name == "" or "." in name:
@@ -194,7 +194,8 @@ class Module:
         while stack:
             module = stack.pop()
             reached.add(id(module))
-            reached.update(id(parameter) for _, parameter in module._own(Parameter))
+            reached.update(id(tensor) for _, tensor in module._own(Parameter))
+            reached.update(id(tensor) for _, tensor in module._own(Buffer))
             stack += [child for _, child in module._own(Module) if id(child) not in reached]
         return reached
 
@@ -320,9 +321,9 @@ class Module:
         for name, tensor in own.items():
             if name in state_dict:
                 try:
-                    arrays[name] = _fitting(tensor, state_dict[name])
+                    arrays[name] = _fitting(name, tensor, state_dict[name])
                 except (TypeError, ValueError) as error:
-                    problems.append(f"{error.args[0]} (for {name})")
+                    problems.append(str(error))
         if problems:
             listed = "\n\t".join(problems)
             raise RuntimeError(
@@ -366,29 +367,31 @@ def _quoted(names: list[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def _members(container: Any) -> Iterator[Module | Parameter]:
-    """Yield the modules and parameters in nested plain containers."""
+def _members(container: Any) -> Iterator[Module | Parameter | Buffer]:
+    """Yield the modules, parameters and buffers in nested plain containers."""
     stack = [container]
     seen: set[int] = set()
     while stack:
         item = stack.pop()
-        if isinstance(item, Module | Parameter):
+        if isinstance(item, Module | Parameter | Buffer):
             yield item
         elif isinstance(item, list | tuple | set | dict) and id(item) not in seen:
             seen.add(id(item))
             stack.extend(item.values() if isinstance(item, dict) else item)
 
 
-def _fitting(tensor: Tensor, value: Any) -> Array:
+def _fitting(name: str, tensor: Tensor, value: Any) -> Array:
     """Return ``value`` as an array that can be copied into ``tensor``."""
-    array = value.data if isinstance(value, Tensor) else as_array(value, what="state_dict")
+    array = value.data if isinstance(value, Tensor) else as_array(value, what=name)
     if array.shape != tensor.shape:
         raise ValueError(
-            f"size mismatch: copying a value of shape {array.shape} from the state_dict, "
-            f"the shape in the current model is {tensor.shape}"
+            f"size mismatch for {name}: copying a param with shape {array.shape} from "
+            f"state_dict, the shape in current model is {tensor.shape}."
         )
     if not np.can_cast(array.dtype, tensor.dtype, "same_kind"):
-        raise TypeError(f"dtype mismatch: {array.dtype} cannot be stored in {tensor.dtype}")
+        raise TypeError(
+            f"dtype mismatch for {name}: {array.dtype} cannot be stored in {tensor.dtype}."
+        )
     if not tensor.data.flags.writeable:
-        raise ValueError("the memory in the current model is read-only")
+        raise ValueError(f"the memory of {name} in current model is read-only.")
     return array

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ..dtypes import as_dtype, float32
+from ..dtypes import float32
 from ..shapes import size
 from ..tensor import Tensor
 from . import functional, init
 from ._module import Module
-from ._parameter import Parameter
+from ._parameter import Parameter, empty_parameter
 
 __all__ = ["LayerNorm"]
 
@@ -47,12 +45,9 @@ class LayerNorm(Module):
         self.normalized_shape = size(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-
-        def parameter() -> Parameter:
-            return Parameter(np.empty(self.normalized_shape, as_dtype(dtype)))
-
-        self.weight = parameter() if elementwise_affine else None
-        self.bias = parameter() if elementwise_affine and bias else None
+        shape, affine = self.normalized_shape, elementwise_affine
+        self.weight = empty_parameter("LayerNorm", shape, dtype) if affine else None
+        self.bias = empty_parameter("LayerNorm", shape, dtype) if affine and bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

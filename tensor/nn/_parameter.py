@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import as_dtype
 from ..modes import no_grad
+from ..shapes import size
 from ..tensor import Tensor
 
-__all__ = ["Buffer", "Parameter", "clear_grad"]
+__all__ = ["Buffer", "Parameter", "clear_grad", "empty_parameter"]
 
 
 class Parameter(Tensor):
@@ -52,6 +54,21 @@ class Buffer(Tensor):
         buffer = Buffer._wrap(value.data, value.node)
         buffer.persistent = self.persistent
         return buffer
+
+
+def empty_parameter(owner: str, shape: Any, dtype: Any) -> Parameter:
+    """Return a parameter whose values are still to be set.
+
+    Raises:
+        TypeError: a length in ``shape`` is not an integer, or ``dtype`` is not floating.
+        ValueError: a length is negative.
+    """
+    lengths, wanted = size(shape), as_dtype(dtype)
+    if any(length < 0 for length in lengths):
+        raise ValueError(f"{owner}: sizes must not be negative, got {lengths}")
+    if wanted.kind != "f":
+        raise TypeError(f"{owner}: dtype must be floating, got {wanted}")
+    return Parameter(np.empty(lengths, wanted))
 
 
 def clear_grad(tensor: Tensor, set_to_none: bool) -> None:

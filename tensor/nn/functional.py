@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,13 +43,12 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
     Raises:
         IndexError: an index or ``padding_idx`` out of range, or not an integer.
     """
-    indices = input if isinstance(input, Tensor) else Tensor(input)
-    chosen = ops.embedding(weight, indices)
+    chosen = ops.embedding(weight, input)
     if padding_idx is None:
         return chosen
     padding = row_number("embedding", padding_idx, len(weight))
     # The same values, but where the padding is they come from a constant.
-    return ops.where((indices.data == padding)[..., None], weight.detach()[padding], chosen)
+    return ops.where(ops.eq(input, padding).unsqueeze(-1), weight.detach()[padding], chosen)
 
 
 def row_number(name: str, padding_idx: int, rows: int) -> int:
@@ -118,19 +118,17 @@ def cross_entropy(
         RuntimeError: targets that are not integers.
         ValueError: shapes that do not fit, an unknown reduction, smoothing outside [0, 1].
     """
-    if not isinstance(target, Tensor):
-        target = Tensor(target)
     options = (ignore_index, reduction, label_smoothing)
     if input.ndim <= 2:
         return ops.cross_entropy(input, target, *options)
     shape = (input.shape[0], *input.shape[2:])  # (N, d1, ...)
-    if target.shape != shape:
+    if np.shape(target) != shape:
         raise ShapeError(
             f"cross_entropy: input of shape {input.shape} needs target of shape {shape}, "
-            f"got {target.shape}"
+            f"got {np.shape(target)}"
         )
     classes_last = input.permute(0, *range(2, input.ndim), 1)  # (N, d1, ..., C)
-    logits = classes_last.reshape(target.numel(), input.shape[1])
+    logits = classes_last.reshape(math.prod(shape), input.shape[1])
     losses = ops.cross_entropy(logits, target.reshape(-1), *options)
     return losses.reshape(shape) if reduction == "none" else losses
 

@@ -15,6 +15,7 @@ __all__ = ["Adam", "AdamW"]
 class _Adaptive(Optimizer):
     """What Adam and AdamW have in common: their options and their state."""
 
+    _remembers = frozenset({"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"})
     _kernel: ClassVar[Callable[..., None]]
 
     def __init__(

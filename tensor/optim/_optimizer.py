@@ -116,8 +116,8 @@ class Optimizer:
 
     # What a subclass says.
 
-    # Whether "step" is part of a parameter's state.
-    _counts_steps: ClassVar[bool] = True
+    # Everything that may be remembered of a parameter.
+    _remembers: ClassVar[frozenset[str]]
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         """Raise TypeError or ValueError for an option that makes no sense."""
@@ -220,12 +220,11 @@ class Optimizer:
         for i in members:
             param = flat.params[i]
             param._shared_version().count += 1
-            if self._counts_steps or names:
-                state = self.state.setdefault(param, {})
-                if self._counts_steps:
-                    state["step"] = run.age + 1
-                for name in names:
-                    state[name] = flat.state(name)[1][i]
+            state: dict[str, Any] = {name: flat.state(name)[1][i] for name in names}
+            if "step" in self._remembers:
+                state["step"] = run.age + 1
+            if state:
+                self.state.setdefault(param, {}).update(state)
 
     # State.
 
@@ -265,41 +264,56 @@ class Optimizer:
                 "load_state_dict: expected a mapping with 'state' and 'param_groups', got "
                 f"{type(state_dict).__name__}"
             )
-        saved = [dict(group) for group in state_dict["param_groups"]]
+        groups, order = self._matched(state_dict["param_groups"])
+        state: dict[Tensor, dict[str, Any]] = {}
+        for key, given in state_dict["state"].items():
+            if int(key) not in order:
+                raise ValueError(f"loaded state dict has state of an unknown parameter {key}")
+            param, group = order[int(key)]
+            entries = {name: value for name, value in given.items() if value is not None}
+            if entries:
+                self._check_entries(key, entries, group)
+                state[param] = {name: _loaded(name, v, param) for name, v in entries.items()}
+        for own, theirs in zip(self.param_groups, groups, strict=True):
+            own.clear()
+            own.update(theirs)
+        self.state.clear()
+        self.state.update(state)
+
+    def _matched(self, saved: Any) -> tuple[list[Group], dict[int, tuple[Tensor, Group]]]:
+        """Return saved groups with our parameters in them, and which parameter has which number."""
         if len(saved) != len(self.param_groups):
             raise ValueError(
                 f"loaded state dict has a different number of parameter groups: {len(saved)}, "
                 f"but the optimizer has {len(self.param_groups)}"
             )
-        order: dict[int, Tensor] = {}
         groups: list[Group] = []
+        order: dict[int, tuple[Tensor, Group]] = {}
         for own, theirs in zip(self.param_groups, saved, strict=True):
-            numbers_of = theirs.pop("params")
-            if len(numbers_of) != len(own["params"]):
+            keys, params = theirs.get("params", ()), own["params"]
+            if len(keys) != len(params):
                 raise ValueError(
                     "loaded state dict contains a parameter group that doesn't match the size of "
-                    f"optimizer's group: {len(numbers_of)} parameters instead of "
-                    f"{len(own['params'])}"
+                    f"optimizer's group: {len(keys)} parameters instead of {len(params)}"
                 )
-            order.update(zip(map(int, numbers_of), own["params"], strict=True))
             options = {k: tuple(v) if isinstance(v, list) else v for k, v in theirs.items()}
-            group = {**self.defaults, **options, "params": own["params"]}
+            group = {**self.defaults, **options, "params": params}
             self._check_options(group)
             groups.append(group)
-        state: dict[Tensor, dict[str, Any]] = {}
-        for key, entries in state_dict["state"].items():
-            if int(key) not in order:
-                raise ValueError(f"loaded state dict has state of an unknown parameter {key}")
-            param = order[int(key)]
-            state[param] = {
-                name: _loaded(name, value, param)
-                for name, value in entries.items()
-                if value is not None
-            }
-        for own, theirs in zip(self.param_groups, groups, strict=True):
-            own.clear()
-            own.update(theirs)
-        self.state = state
+            order.update(
+                (int(key), (param, group)) for key, param in zip(keys, params, strict=True)
+            )
+        return groups, order
+
+    def _check_entries(self, key: Any, entries: Mapping[str, Any], group: Group) -> None:
+        """Raise unless ``entries`` are what this optimizer remembers of a parameter."""
+        unknown = sorted(set(entries) - self._remembers)
+        missing = sorted(({*self._state_names(group), "step"} & self._remembers) - set(entries))
+        if unknown or missing:
+            raise ValueError(
+                f"loaded state dict is not one of {type(self).__name__}: the state of parameter "
+                f"{key} has unknown {unknown} and lacks {missing}"
+            )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = type(self).__new__(type(self))
@@ -343,7 +357,10 @@ def _grouped(params: Any) -> list[Any]:
 def _loaded(name: str, value: Any, param: Tensor) -> Any:
     """Return one entry of a parameter's state: the step as an int, anything else as an array."""
     if name == "step":
-        return int(value)
+        step = int(value)
+        if step != value or step < 0:
+            raise ValueError(f"loaded state dict has step {value}, wanted an integer >= 0")
+        return step
     array = value.data if isinstance(value, Tensor) else as_array(value, what=f"state {name!r}")
     if array.shape != param.shape:
         raise ValueError(

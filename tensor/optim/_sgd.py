@@ -44,7 +44,7 @@ class SGD(Optimizer):
             ``nesterov`` without momentum or with dampening.
     """
 
-    _counts_steps = False
+    _remembers = frozenset({"momentum_buffer"})
 
     def __init__(
         self,
