@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "as_array",
     "as_dtype",
+    "check_bool",
     "convert",
     "float16",
     "float32",
@@ -71,13 +72,24 @@ def as_array(value: Any, *, what: str = "Tensor") -> Array:
     return array
 
 
+def check_bool(name: str, array: Array) -> None:
+    """Raise unless ``array`` holds truth values.
+
+    Raises:
+        RuntimeError: it does not.
+    """
+    if array.dtype != boolean:
+        raise RuntimeError(f"{name} must be bool, got {array.dtype}; compare it with something")
+
+
 def convert(spec: OpSpec, policy: str, inputs: tuple[Any, ...]) -> list[Any]:
     """Return the operands of one op as ndarrays of the dtypes that the op computes in.
 
     Tensors promote one another as PyTorch's do: float over integer over bool,
-    then the larger dtype. Numbers never promote a Tensor, numpy's included;
-    an ndarray does so only where it brings a wider category. An ndarray is
-    copied, as by ``Tensor(array)``: what its owner writes later changes nothing.
+    then the larger dtype. Of the Tensors, one without dimensions counts only
+    where it brings a wider category; so does an ndarray beside Tensors, and a
+    number, numpy's included, beside either. An ndarray is copied, as by
+    ``Tensor(array)``: what its owner writes later changes nothing.
 
     Raises:
         TypeError: an operand that is neither Tensor, ndarray nor number.
@@ -90,8 +102,10 @@ def convert(spec: OpSpec, policy: str, inputs: tuple[Any, ...]) -> list[Any]:
     else:
         names, domains = list(spec.inputs), spec.domain
     converted: list[Any] = []
-    firm: np.dtype[Any] | None = None  # what the Tensors agree on
-    loose: np.dtype[Any] | None = None  # what the other operands ask for
+    # What the operands ask for, from those that have the most to say to those with the least:
+    # Tensors with dimensions, Tensors without, ndarrays, numbers.
+    asked: list[np.dtype[Any] | None] = [None] * 4
+    strict: np.dtype[Any] | None = None
     for operand, label, domain in zip(inputs, names, domains, strict=True):
         if operand is None and label in spec.optional:
             converted.append(None)
@@ -101,21 +115,25 @@ def convert(spec: OpSpec, policy: str, inputs: tuple[Any, ...]) -> list[Any]:
         converted.append(array)
         if domain in ("bool", "index"):
             continue
+        dtype = array.dtype
         if tensor:
-            if policy == "strict" and firm is not None and firm != array.dtype:
+            rank = 0 if array.ndim else 1
+            if policy == "strict" and strict is not None and strict != dtype:
                 raise RuntimeError(
-                    f"{name}: operands must have one dtype, got {firm} and {array.dtype} "
+                    f"{name}: operands must have one dtype, got {strict} and {dtype} "
                     f"for {label}; convert one with .to(dtype)"
                 )
-            firm = array.dtype if firm is None else _wider(firm, array.dtype)
+            strict = dtype
+        elif isinstance(operand, np.ndarray):
+            rank = 2
         else:
-            number = not isinstance(operand, np.ndarray)
-            dtype = _DEFAULT[_CATEGORY[array.dtype.kind]] if number else array.dtype
-            loose = dtype if loose is None else _wider(loose, dtype)
-    if firm is None or (loose is not None and _CATEGORY[loose.kind] > _CATEGORY[firm.kind]):
-        result = loose
-    else:
-        result = firm
+            rank, dtype = 3, _DEFAULT[_CATEGORY[dtype.kind]]
+        before = asked[rank]
+        asked[rank] = dtype if before is None else _wider(before, dtype)
+    result: np.dtype[Any] | None = None
+    for wish in asked:
+        if wish is not None and (result is None or _CATEGORY[wish.kind] > _CATEGORY[result.kind]):
+            result = wish
     if result is None:
         return converted
     if policy == "float" and result.kind != "f":

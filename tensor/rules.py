@@ -21,6 +21,8 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
+from .shapes import reduced, size
+
 __all__ = ["RULES"]
 
 RULES: Final[dict[str, dict[str, Callable[..., Any]]]] = {}
@@ -72,7 +74,7 @@ vjp("cos", a=lambda xp, g, a: -g * xp.sin(a))
 
 vjp("tanh", a=lambda xp, g, out: g * (1 - out * out))
 vjp("sigmoid", a=lambda xp, g, out: g * (out * (1 - out)))
-vjp("relu", a=lambda xp, g, out: g * (out > 0))
+vjp("relu", a=lambda xp, g, out: xp.where(out <= 0, 0.0, g))
 vjp("erf", a=lambda xp, g, a: g * ((2 / math.sqrt(math.pi)) * xp.exp(-a * a)))
 
 
@@ -132,21 +134,13 @@ def kept(
     """Return ``x``, the result of a reduction over ``dim``, with every reduced length kept as 1."""
     if keepdim:
         return x
-    axes = reduced(shape, dim)
-    return xp.reshape(x, tuple(1 if i in axes else n for i, n in enumerate(shape)))
-
-
-def reduced(shape: tuple[int, ...], dim: int | tuple[int, ...] | None) -> set[int]:
-    """Return the dimensions, counted from the front, that a reduction over ``dim`` removes."""
-    if dim is None:
-        return set(range(len(shape)))
-    dims = dim if isinstance(dim, tuple | list) else (dim,)
-    return {d % len(shape) for d in dims} if shape else set()
+    over = reduced(dim, len(shape))
+    return xp.reshape(x, tuple(1 if i in over else n for i, n in enumerate(shape)))
 
 
 def count(shape: tuple[int, ...], dim: int | tuple[int, ...] | None) -> int:
     """Return how many elements go into one element of a reduction over ``dim``."""
-    return math.prod(shape[d] for d in reduced(shape, dim))
+    return math.prod(shape[d] for d in reduced(dim, len(shape)))
 
 
 def _mean(xp: Any, g: Any, a_shape: Any, dim: Any, keepdim: bool) -> Any:
@@ -156,9 +150,8 @@ def _mean(xp: Any, g: Any, a_shape: Any, dim: Any, keepdim: bool) -> Any:
 
 def _var(xp: Any, g: Any, a: Any, a_shape: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     freedom = count(a_shape, dim) - correction
-    scale = 2 / freedom if freedom > 0 else math.nan
-    axes = tuple(sorted(reduced(a_shape, dim)))
-    centred = a - xp.mean(a, axes, True)
+    scale = 2 / freedom if freedom > 0 else math.inf
+    centred = a - xp.mean(a, dim, True)
     return spread(xp, g, a_shape, dim, keepdim) * (scale * centred)
 
 
@@ -179,10 +172,10 @@ def _extremum(
         return xp.where(ties, spread(xp, g, a_shape, dim, keepdim), 0.0)
     if not a_shape:
         return g
-    winner = xp.one_hot(arg(a, dim), a_shape[dim])  # the classes are the last dimension
+    wins = xp.one_hot(arg(a, dim), a_shape[dim]) == 1  # the classes are the last dimension
     order = list(range(len(a_shape) - 1))
     order.insert(dim % len(a_shape), len(a_shape) - 1)
-    return xp.where(xp.permute(winner, tuple(order)), spread(xp, g, a_shape, dim, keepdim), 0.0)
+    return xp.where(xp.permute(wins, tuple(order)), spread(xp, g, a_shape, dim, keepdim), 0.0)
 
 
 def _logsumexp(xp: Any, g: Any, a: Any, out: Any, a_shape: Any, dim: Any, keepdim: bool) -> Any:
@@ -202,8 +195,10 @@ vjp("logsumexp", a=_logsumexp)
 # Linear algebra.
 
 
-def _rows(xp: Any, x: Any, width: int) -> Any:
-    return xp.reshape(x, (-1, width)) if len(x.shape) != 2 else x
+def _rows(xp: Any, x: Any) -> Any:
+    """Return ``x`` (..., k) as a matrix (rows, k)."""
+    shape = x.shape
+    return x if len(shape) == 2 else xp.reshape(x, (math.prod(shape[:-1]), shape[-1]))
 
 
 def _matmul_a(xp: Any, g: Any, b: Any, a_shape: Any, b_shape: Any) -> Any:
@@ -218,10 +213,9 @@ def _matmul_b(xp: Any, g: Any, a: Any, a_shape: Any, b_shape: Any) -> Any:
     if len(a_shape) == 1:  # (k) @ (..., k, n) or (k) @ (k)
         return g * a if len(b_shape) == 1 else xp.unsqueeze(a, -1) * xp.unsqueeze(g, -2)
     if len(b_shape) == 1:  # (..., m, k) @ (k)
-        return xp.matmul(xp.transpose(_rows(xp, a, b_shape[0]), 0, 1), xp.reshape(g, (-1,)))
+        return xp.matmul(xp.transpose(_rows(xp, a), 0, 1), xp.reshape(g, (-1,)))
     if len(b_shape) == 2:  # one product for all batches, not one for each
-        rows = xp.transpose(_rows(xp, a, b_shape[0]), 0, 1)
-        return xp.matmul(rows, _rows(xp, g, b_shape[1]))
+        return xp.matmul(xp.transpose(_rows(xp, a), 0, 1), _rows(xp, g))
     return xp.matmul(xp.transpose(a, -2, -1), g)
 
 
@@ -237,10 +231,9 @@ def _linear_a(xp: Any, g: Any, weight: Any, out: Any, activation: str | None) ->
     return xp.matmul(_before(xp, g, out, activation), weight)
 
 
-def _linear_weight(xp: Any, g: Any, a: Any, out: Any, a_shape: Any, activation: str | None) -> Any:
+def _linear_weight(xp: Any, g: Any, a: Any, out: Any, activation: str | None) -> Any:
     g = _before(xp, g, out, activation)
-    rows = _rows(xp, g, g.shape[-1])
-    return xp.matmul(xp.transpose(rows, 0, 1), _rows(xp, a, a_shape[-1]))
+    return xp.matmul(xp.transpose(_rows(xp, g), 0, 1), _rows(xp, a))
 
 
 def _linear_bias(xp: Any, g: Any, out: Any, activation: str | None) -> Any:
@@ -321,7 +314,7 @@ def _cross_entropy(
 def _layer_norm_a(
     xp: Any, g: Any, a: Any, weight: Any, normalized_shape: tuple[int, ...], eps: float
 ) -> Any:
-    axes = tuple(range(-len(normalized_shape), 0))
+    axes = tuple(range(-len(size(normalized_shape)), 0))
     scale = 1 / xp.sqrt(xp.var(a, axes, 0, True) + eps)
     normal = (a - xp.mean(a, axes, True)) * scale
     g = g if weight is None else g * weight

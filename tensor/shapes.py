@@ -6,7 +6,7 @@ from typing import Any
 
 from .errors import ShapeError
 
-__all__ = ["axes", "axis", "size"]
+__all__ = ["axes", "axis", "reduced", "size"]
 
 
 def axis(dim: Any, ndim: int) -> int:
@@ -43,14 +43,28 @@ def axes(dim: Any, ndim: int) -> tuple[int, ...]:
     return found if ndim else ()
 
 
-def size(shape: Any) -> tuple[int, ...]:
+def reduced(dim: Any, ndim: int) -> tuple[int, ...]:
+    """Return the dimensions that a reduction over ``dim`` removes; all for None and for ().
+
+    Raises:
+        ShapeError: a dimension is named twice.
+    """
+    empty = isinstance(dim, (tuple, list)) and not dim
+    return axes(None if empty else dim, ndim)
+
+
+def size(shape: Any, lowest: int = 0) -> tuple[int, ...]:
     """Return a shape given as an integer or a sequence of them as a tuple.
 
     Raises:
         TypeError: an entry is not an integer.
+        ShapeError: an entry is below ``lowest``.
     """
     entries = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     for entry in entries:
         if isinstance(entry, bool) or not hasattr(entry, "__index__"):
             raise TypeError(f"a shape consists of integers, got {entry!r}")
-    return tuple(int(entry.__index__()) for entry in entries)
+    lengths = tuple(int(entry.__index__()) for entry in entries)
+    if any(length < lowest for length in lengths):
+        raise ShapeError(f"the lengths in shape {lengths} must be at least {lowest}")
+    return lengths

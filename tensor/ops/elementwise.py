@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dispatch import Operand, kernel
+from ..dtypes import check_bool, float32
 from ..kernels import reference
 from ..kernels.special import erf as _erf
 
@@ -109,8 +110,8 @@ def abs(a: Operand) -> Any:
 
 @kernel()
 def sign(a: Operand) -> Any:
-    """Return -1, 0 or 1; no gradient."""
-    return np.sign(a)
+    """Return -1, 0 or 1; 0 for NaN. No gradient."""
+    return a > 0 if a.dtype == bool else np.subtract(a > 0, a < 0, dtype=a.dtype)
 
 
 # Powers, exponentials and logarithms.
@@ -225,17 +226,25 @@ def minimum(a: Operand, b: Operand) -> Any:
 def clip(a: Operand, min: float | None = None, max: float | None = None) -> Any:
     """Return ``a`` limited to ``[min, max]``; the gradient at a bound is 1.
 
+    ``max`` wins where it is below ``min``, and then no gradient flows. Integers become float32
+    if a bound is not an integer.
+
     Raises:
         TypeError: neither bound is given, or one is not a number.
+        ValueError: an integer bound that the dtype of ``a`` cannot hold.
     """
     if min is None and max is None:
         raise TypeError("min or max must be given")
     for name, bound in (("min", min), ("max", max)):
         if bound is not None and not isinstance(bound, (int, float, np.number)):
             raise TypeError(f"{name} must be a number, got {type(bound).__name__}")
-    return np.clip(
-        a, None if min is None else a.dtype.type(min), None if max is None else a.dtype.type(max)
-    )
+        if a.dtype.kind != "f" and isinstance(bound, (float, np.floating)):
+            a = a.astype(float32)
+    try:
+        low, high = (None if bound is None else a.dtype.type(bound) for bound in (min, max))
+    except OverflowError:
+        raise ValueError(f"min {min} or max {max} does not fit into {a.dtype}") from None
+    return np.clip(a, low, high)
 
 
 @kernel()
@@ -244,8 +253,12 @@ def where(cond: Operand, a: Operand, b: Operand) -> Any:
 
     The operand not chosen gets the gradient 0, which its own derivative may
     still turn into NaN if that is infinite: choose the argument too.
+
+    Raises:
+        RuntimeError: ``cond`` is not bool.
     """
-    return np.where(cond, a, b)
+    check_bool("cond", cond)
+    return reference.where(cond, a, b)
 
 
 # Comparisons and tests.

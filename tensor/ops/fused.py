@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dispatch import Operand, kernel
+from ..dtypes import check_bool
 from ..errors import ShapeError
 from ..kernels import reference
 from ..shapes import axis, size
@@ -76,11 +77,18 @@ def layer_norm(
     return reference.layer_norm(a, weight, bias, len(shape), eps)
 
 
-@kernel()
+@kernel("float")
 def dropout(a: Operand, mask: Operand, p: float = 0.5) -> Any:
     """Return ``a * mask / (1 - p)``: elements whose ``mask`` is False become 0.
 
     Source: Srivastava et al., 2014, JMLR 15.
+
+    Raises:
+        RuntimeError: ``mask`` is not bool.
+        ValueError: ``p`` outside [0, 1].
     """
+    check_bool("mask", mask)
+    if not 0 <= p <= 1:
+        raise ValueError(f"p must lie in [0, 1], got {p}")
     scale = 0.0 if p == 1 else 1 / (1 - p)
     return a * (mask * a.dtype.type(scale))

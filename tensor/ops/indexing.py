@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..dispatch import Operand, kernel
+from ..errors import ShapeError
 from ..inplace import plain_index
 from ..kernels import scatter
 
@@ -38,7 +39,10 @@ def embedding(weight: Operand, indices: Operand) -> Any:
 
     Raises:
         IndexError: an index below 0 or not below the number of rows, or not an integer.
+        ShapeError: ``weight`` has not two dimensions.
     """
+    if weight.ndim != 2:
+        raise ShapeError(f"weight must be (rows, width), got shape {weight.shape}")
     scatter.check_rows(indices, len(weight))
     return weight[indices]
 
@@ -46,7 +50,10 @@ def embedding(weight: Operand, indices: Operand) -> Any:
 @kernel()
 def embedding_adjoint(a: Operand, indices: Operand, rows: int) -> Any:
     """Return (rows, width) zeros to which row i of ``a`` is added at row ``indices[i]``."""
-    return scatter.add_rows(a.reshape(-1, a.shape[-1]), indices.reshape(-1), rows)
+    if a.shape[:-1] != indices.shape:
+        raise ShapeError(f"a must be {(*indices.shape, 'width')}, one row for each index")
+    scatter.check_rows(indices, rows)
+    return scatter.add_rows(a.reshape(indices.size, a.shape[-1]), indices.reshape(-1), rows)
 
 
 @kernel()
@@ -55,6 +62,9 @@ def one_hot(indices: Operand, num_classes: int) -> Any:
 
     Raises:
         IndexError: an index outside ``[0, num_classes)``.
+        TypeError: ``num_classes`` is not an integer.
     """
+    if isinstance(num_classes, bool) or not hasattr(num_classes, "__index__"):
+        raise TypeError(f"num_classes must be an integer, got {num_classes!r}")
     scatter.check_rows(indices, num_classes)
     return (np.arange(num_classes) == np.asarray(indices)[..., None]).astype(np.int64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from ..dispatch import Operand, kernel
 from ..errors import ShapeError
 from ..kernels import reference
-from ..shapes import axes, axis
+from ..shapes import axis, reduced
 
 __all__ = ["argmax", "argmin", "logsumexp", "max", "mean", "min", "sum", "var"]
 
@@ -19,26 +21,26 @@ Dims: TypeAlias = int | tuple[int, ...] | None
 @kernel()
 def sum(a: Operand, dim: Dims = None, keepdim: bool = False) -> Any:
     """Return the sum over ``dim``, or over everything. The sum of nothing is 0."""
-    return reference.sum(a, axes(dim, a.ndim), keepdim)
+    return reference.sum(a, reduced(dim, a.ndim), keepdim)
 
 
 @kernel("float")
 def mean(a: Operand, dim: Dims = None, keepdim: bool = False) -> Any:
     """Return the mean over ``dim``, or over everything. The mean of nothing is NaN."""
-    return reference.mean(a, axes(dim, a.ndim), keepdim)
+    return reference.mean(a, reduced(dim, a.ndim), keepdim)
 
 
 @kernel("float")
 def var(a: Operand, dim: Dims = None, correction: float = 1, keepdim: bool = False) -> Any:
     """Return ``sum((a - mean(a))**2) / (n - correction)`` over ``dim``, or over everything.
 
-    NaN where ``n <= correction``.
+    inf where ``n <= correction``, or NaN if the elements are equal.
     """
-    over = axes(dim, a.ndim)
+    over = reduced(dim, a.ndim)
     centred = a - reference.mean(a, over, True)
     total = reference.sum(centred * centred, over, keepdim)
-    freedom = np.prod([a.shape[d] for d in over], dtype=float) - correction
-    return total / freedom if freedom > 0 else np.full_like(total, np.nan)
+    freedom = math.prod(a.shape[d] for d in over) - correction
+    return total / a.dtype.type(builtins.max(freedom, 0))
 
 
 @kernel()
@@ -84,7 +86,7 @@ def logsumexp(a: Operand, dim: Dims, keepdim: bool = False) -> Any:
 
     -inf for a row that is -inf throughout; such elements get the gradient 0.
     """
-    over = axes(dim, a.ndim)
+    over = reduced(dim, a.ndim)
     shift = np.max(a, axis=over, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(shift), shift, a.dtype.type(0))
     total = reference.sum(np.exp(a - shift), over, True)

@@ -34,7 +34,10 @@ def reshape(a: Operand, shape: Sequence[int] | int) -> Any:
     Raises:
         ShapeError: the number of elements would change.
     """
-    return np.reshape(a, size(shape))
+    lengths = size(shape, lowest=-1)
+    if lengths.count(-1) > 1:
+        raise ShapeError(f"only one length of shape {lengths} may be -1")
+    return np.reshape(a, lengths)
 
 
 @kernel()
@@ -90,7 +93,7 @@ def expand(a: Operand, shape: Sequence[int] | int) -> Any:
     Raises:
         ShapeError: another length than 1 would have to change.
     """
-    wanted = size(shape)
+    wanted = size(shape, lowest=-1)
     ahead = len(wanted) - a.ndim
     if ahead < 0:
         raise ShapeError(f"shape {wanted} has fewer dimensions than the tensor's {a.shape}")

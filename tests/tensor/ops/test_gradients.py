@@ -1,0 +1,96 @@
+"""Every op: its first and second derivatives against finite differences and PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from micro.vocab import VOCAB
+from tensor import Tensor, grad, gradcheck, gradgradcheck
+from tests.tensor.ops.harness import (
+    DIFFERENTIABLE,
+    call,
+    every,
+    leaves,
+    requiring,
+    torch_call,
+    torch_leaves,
+    weights_for,
+)
+from tests.tensor.ops.table import Sample
+from tests.tensor.tolerances import assert_close
+
+DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
+
+
+def function_of(name: str, sample: Sample) -> Any:
+    return lambda *operands: call(name, operands, sample.attrs)
+
+
+@every(DIFFERENTIABLE)
+def test_first_derivatives_agree_with_finite_differences(name: str, sample: Sample) -> None:
+    assert gradcheck(function_of(name, sample), leaves(name, sample))
+
+
+@every(DIFFERENTIABLE)
+def test_second_derivatives_agree_with_finite_differences(name: str, sample: Sample) -> None:
+    assert gradgradcheck(function_of(name, sample), leaves(name, sample))
+
+
+def compare_with_torch(name: str, sample: Sample, dtype: str) -> None:
+    ours, theirs = leaves(name, sample, dtype), torch_leaves(name, sample, dtype)
+    before = [None if x is None else x.data.copy() for x in ours]
+    out, expected = call(name, ours, sample.attrs), torch_call(name, theirs, sample.attrs)
+    assert_close(out.data, expected.detach().numpy(), name, "value")
+    assert out.requires_grad == expected.requires_grad
+    if out.requires_grad:
+        weights = weights_for(out)
+        found = grad(out, requiring(ours), Tensor(weights))
+        wanted = torch.autograd.grad(expected, requiring(theirs), torch.from_numpy(weights))
+        for i, (g, w) in enumerate(zip(found, wanted, strict=True)):
+            assert_close(g.data, w.numpy(), name, f"gradient {i}")
+    for x, old in zip(ours, before, strict=True):
+        assert old is None or np.array_equal(x.data, old, equal_nan=True)
+
+
+@DTYPES
+@every(list(VOCAB))
+def test_values_and_gradients_equal_torch(name: str, sample: Sample, dtype: str) -> None:
+    compare_with_torch(name, sample, dtype)
+
+
+@DTYPES
+@every(list(VOCAB), "points")
+def test_values_and_gradients_at_kinks_and_ieee_values_equal_torch(
+    name: str, point: Sample, dtype: str
+) -> None:
+    compare_with_torch(name, point, dtype)
+
+
+@DTYPES
+@every(DIFFERENTIABLE)
+def test_second_derivatives_equal_torch(name: str, sample: Sample, dtype: str) -> None:
+    ours, theirs = leaves(name, sample, dtype), torch_leaves(name, sample, dtype)
+    out, expected = call(name, ours, sample.attrs), torch_call(name, theirs, sample.attrs)
+    weights = weights_for(out)
+    seed, seed_there = Tensor(weights, requires_grad=True), torch.from_numpy(weights)
+    seed_there.requires_grad_()
+    active, active_there = requiring(ours), requiring(theirs)
+    first = grad(out, active, seed, create_graph=True)
+    first_there = torch.autograd.grad(expected, active_there, seed_there, create_graph=True)
+    factors = [weights_for(g, seed=1) for g in first]
+    second = grad(first, [*active, seed], [Tensor(f) for f in factors], allow_unused=True)
+    second_there = torch.autograd.grad(
+        first_there,
+        [*active_there, seed_there],
+        [torch.from_numpy(f) for f in factors],
+        allow_unused=True,
+    )
+    for i, (g, w) in enumerate(zip(second, second_there, strict=True)):
+        x = [*active, seed][i]
+        actual = np.zeros(x.shape, dtype) if g is None else g.data
+        wanted = np.zeros(x.shape, dtype) if w is None else w.detach().numpy(force=True)
+        assert_close(actual, wanted, name, f"second derivative {i}")
