@@ -53,7 +53,7 @@ def neg(a: Number) -> Number:
 
 @op(
     da=lambda a, b: 0 if b == 0 else b * f.pow(a, b - 1),
-    db=lambda a, b: 0 if a == 0 and b >= 0 else f.pow(a, b) * f.log(a),
+    db=lambda a, b: f.like(a, 0) if a == 0 and b >= 0 else f.pow(a, b) * f.log(a),
 )
 def pow(a: Number, b: Number) -> Number:
     """a to the power b; 0 ** 0 is 1.

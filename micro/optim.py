@@ -78,10 +78,11 @@ class Optimizer:
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             kind = type(value).__name__
             raise TypeError(f"{owner}: {name} must be a real number, got {kind}: {value!r}")
-        if not (value >= least and (below is None or value < below)):
+        number: Any = value
+        if not (number >= least and (below is None or number < below)):
             wanted = f"at least {least}" + ("" if below is None else f" and less than {below}")
             raise ValueError(f"{owner}: {name} must be {wanted}, got {value}")
-        return value
+        return number
 
 
 class SGD(Optimizer):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, overload
 
@@ -150,12 +150,12 @@ class Value(Operators):
         nodes = topological(self)
         for node in nodes:
             if id(node) not in memo:
-                twin = _record(copy.deepcopy(node.data, memo), node.op, (), node.attrs)
-                twin.grad, twin.label = copy.deepcopy(node.grad, memo), node.label
+                twin = _record(_copy(node.data, memo), node.op, (), node.attrs)
+                twin.grad, twin.label = _copy(node.grad, memo), node.label
                 memo[id(node)] = twin
         twins: list[Value] = [memo[id(node)] for node in nodes]
         for node, twin in zip(nodes, twins, strict=True):
-            twin.inputs = tuple(memo[id(x)] for x in node.inputs)
+            twin.inputs = tuple([memo[id(x)] for x in node.inputs])
         return twins[0]
 
     if TYPE_CHECKING:  # the methods that micro.ops adds, one per op
@@ -216,7 +216,10 @@ def op(**partials: Partial) -> Callable[[Callable[P, Number]], Callable[P, Value
             return _apply(function, name, (a, b))
 
         def general(*args: Any, **kwargs: Any) -> Value:
-            bound = signature.bind(*args, **kwargs)
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{name}: {error}") from None
             bound.apply_defaults()
             operands = [bound.arguments.pop(x) for x in spec.inputs]
             kin = next((x for x in operands if isinstance(x, Value)), None)
@@ -285,6 +288,10 @@ def _compute(
         raise TypeError(f"{name} of ({kinds}): {error}") from error
 
 
+def _copy(x: Number, memo: dict[int, Any]) -> Number:
+    return copy.deepcopy(x, memo) if isinstance(x, Value) else x  # other numbers never change
+
+
 def _level(x: Value) -> int:
     """How many Values deep the number in x lies."""
     level = 0
@@ -312,7 +319,7 @@ def predicate(otherwise: bool | None = None) -> Callable[[Callable[P, bool]], Ca
     """
 
     def define(forward: Callable[P, bool]) -> Callable[P, bool]:
-        name = forward.__name__
+        name = VOCAB[forward.__name__].name
         signature = inspect.signature(forward)
 
         @functools.wraps(forward)
@@ -443,6 +450,9 @@ def grad(
     >>> grad(first, x)
     Value(data=12.0, grad=0)
     """
+    if not isinstance(xs, (Value, Iterable)):
+        kind = type(xs).__name__
+        raise TypeError(f"grad: xs must be a Value or a sequence of Values, got {kind}: {xs!r}")
     wanted = (xs,) if isinstance(xs, Value) else tuple(xs)
     for what, value in (("y", y), *((f"xs[{i}]", x) for i, x in enumerate(wanted))):
         if not isinstance(value, Value):
