@@ -38,8 +38,8 @@ _SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 class Entry:
     """One mode in force: its kind, its value, and the generator frame it is tied to, if any.
 
-    ``ended`` reaches the copies that other contexts hold of it: a generator can
-    be closed in another thread or task than the one it was started in.
+    What is tied to a generator can end in another thread or task than it began
+    in, where the context that holds it is out of reach: it is marked as ended.
     """
 
     __slots__ = ("enabled", "ended", "frame", "kind")
@@ -125,8 +125,9 @@ class _Mode:
         begun = [entry for entry in self._entries if entry.frame == tie] or self._entries
         ending = next((entry for entry in begun[::-1] if entry in active), begun[-1])
         self._entries.remove(ending)
-        ending.ended = True
-        ACTIVE.set(tuple(entry for entry in active if not entry.ended) or None)
+        ending.ended = ending.frame is not None
+        left = (entry for entry in active if entry is not ending and not entry.ended)
+        ACTIVE.set(tuple(left) or None)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         cls, enabled = type(self), self._enabled
