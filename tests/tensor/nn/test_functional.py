@@ -1,0 +1,82 @@
+"""Functions by PyTorch's names, called with PyTorch's order of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import torch
+
+from tensor import Generator, Tensor
+from tensor.nn import functional
+from tests.tensor.tolerances import assert_close
+
+RNG: Final = np.random.default_rng(4)
+X, W, B, V = (RNG.normal(size=shape) for shape in ((4, 5), (3, 5), (3,), (5,)))
+I = RNG.integers(0, 4, (2, 3))  # noqa: E741 - indices
+
+# The positional arguments as both libraries take them: arrays become tensors.
+CALLS: Final[dict[str, tuple[str, tuple[Any, ...]]]] = {
+    "linear": ("linear", (X, W, B)),
+    "linear without bias": ("linear", (X, W)),
+    "relu": ("relu", (X,)),
+    "tanh": ("tanh", (X,)),
+    "sigmoid": ("sigmoid", (X,)),
+    "gelu": ("gelu", (X,)),
+    "softmax": ("softmax", (X, 1)),
+    "log_softmax": ("log_softmax", (X, 0)),
+    "layer_norm": ("layer_norm", (X, (5,), V, V, 1e-3)),
+    "layer_norm, short": ("layer_norm", (X, (4, 5))),
+    "embedding": ("embedding", (I, X)),
+    "embedding with padding": ("embedding", (I, X, 1)),
+    "one_hot": ("one_hot", (I, 6)),
+    "cross_entropy": ("cross_entropy", (X, np.array([0, 4, 2, 1]))),
+    "mse_loss": ("mse_loss", (X, X[::-1].copy())),
+    "l1_loss": ("l1_loss", (X, X[::-1].copy())),
+    "dropout": ("dropout", (X, 0.3, False)),
+}
+
+
+@pytest.mark.parametrize(("name", "arguments"), CALLS.values(), ids=CALLS)
+def test_a_function_takes_its_arguments_in_pytorchs_order(
+    name: str, arguments: tuple[Any, ...]
+) -> None:
+    def run(lib: Any, make: Callable[[np.ndarray], Any]) -> list[np.ndarray]:
+        given = [make(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        y = getattr(lib, name)(*given)
+        if not y.requires_grad:
+            return [np.asarray(y.detach())]
+        y = y * make(np.linspace(0.5, 2.0, y.numel() if callable(y.numel) else 0)).reshape(y.shape)
+        y.sum().backward()
+        grads = [g.grad for g in given if getattr(g, "requires_grad", False)]
+        return [np.asarray(y.detach()), *(np.asarray(grad) for grad in grads)]
+
+    ours = run(functional, lambda a: Tensor(a, requires_grad=a.dtype.kind == "f"))
+    theirs = run(torch.nn.functional, lambda a: torch.tensor(a, requires_grad=a.dtype.kind == "f"))
+    assert len(ours) == len(theirs)
+    for actual, expected in zip(ours, theirs, strict=True):
+        assert_close(actual, expected)
+
+
+def test_every_function_is_compared() -> None:
+    assert {name for name, _ in CALLS.values()} == set(functional.__all__)
+
+
+def test_an_activation_can_be_part_of_linear() -> None:
+    fused = functional.linear(Tensor(X), Tensor(W), Tensor(B), "relu")
+    assert np.array_equal(
+        fused.data, functional.relu(functional.linear(Tensor(X), Tensor(W), Tensor(B))).data
+    )
+
+
+def test_dropout_takes_a_generator() -> None:
+    one, other = (functional.dropout(Tensor(X), 0.5, generator=Generator(3)).data for _ in range(2))
+    assert np.array_equal(one, other) and (one == 0).any()
+
+
+@pytest.mark.parametrize("padding", [4, -5])
+def test_a_padding_row_outside_the_table_is_refused(padding: int) -> None:
+    with pytest.raises(IndexError, match=r"embedding: padding_idx must lie in \[-4, 4\)"):
+        functional.embedding(I, Tensor(X), padding)

@@ -1,0 +1,209 @@
+"""First values: the distributions are PyTorch's, the generator our own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import torch
+
+import tensor
+from tensor import Generator, ShapeError, Tensor, nn
+from tensor.nn import init
+
+SHAPE: Final = (60, 400)  # fan in 400, fan out 60
+COUNT: Final = math.prod(SHAPE)
+
+
+def uniform(bound: float) -> tuple[float, float, float]:
+    """Mean, deviation and largest absolute value of the uniform distribution in +-bound."""
+    return 0.0, bound / math.sqrt(3), bound
+
+
+def normal(std: float, mean: float = 0.0) -> tuple[float, float, float]:
+    return mean, std, math.inf
+
+
+FILLS: Final[
+    dict[str, tuple[Callable[[Tensor, Generator], Tensor], tuple[float, float, float]]]
+] = {
+    "uniform_": (lambda t, g: init.uniform_(t, -2.0, 2.0, g), uniform(2.0)),
+    "normal_": (lambda t, g: init.normal_(t, 3.0, 0.5, g), normal(0.5, 3.0)),
+    "xavier_uniform_": (
+        lambda t, g: init.xavier_uniform_(t, generator=g),
+        uniform(math.sqrt(6 / 460)),
+    ),
+    "xavier_uniform_, gain": (
+        lambda t, g: init.xavier_uniform_(t, 2.0, g),
+        uniform(2 * math.sqrt(6 / 460)),
+    ),
+    "xavier_normal_": (
+        lambda t, g: init.xavier_normal_(t, generator=g),
+        normal(math.sqrt(2 / 460)),
+    ),
+    "kaiming_uniform_": (
+        lambda t, g: init.kaiming_uniform_(t, generator=g),
+        uniform(math.sqrt(6 / 400)),
+    ),
+    "kaiming_uniform_, slope": (
+        lambda t, g: init.kaiming_uniform_(t, math.sqrt(5), generator=g),
+        uniform(1 / math.sqrt(400)),
+    ),
+    "kaiming_uniform_, fan out": (
+        lambda t, g: init.kaiming_uniform_(t, 0, "fan_out", "relu", g),
+        uniform(math.sqrt(6 / 60)),
+    ),
+    "kaiming_normal_": (
+        lambda t, g: init.kaiming_normal_(t, generator=g),
+        normal(math.sqrt(2 / 400)),
+    ),
+    "kaiming_normal_, tanh": (
+        lambda t, g: init.kaiming_normal_(t, 0, "fan_out", "tanh", g),
+        normal(5 / 3 / math.sqrt(60)),
+    ),
+}
+
+
+def assert_distributed(sample: np.ndarray, expected: tuple[float, float, float]) -> None:
+    """Fail unless mean, deviation and bound are as expected, within five standard errors."""
+    mean, std, bound = expected
+    error = 5 * std / math.sqrt(sample.size)
+    assert abs(sample.mean() - mean) < error
+    assert abs(sample.std() - std) < error
+    if math.isfinite(bound):
+        assert 0.999 * bound < np.abs(sample).max() <= bound
+    else:  # as far out as so many normal numbers reach
+        assert 3.2 * std < np.abs(sample - mean).max() < 6 * std
+
+
+@pytest.mark.parametrize(("fill", "expected"), FILLS.values(), ids=FILLS)
+def test_the_distribution_has_its_mean_deviation_and_bound(
+    fill: Callable[[Tensor, Generator], Tensor], expected: tuple[float, float, float]
+) -> None:
+    weight = nn.Parameter(np.empty(SHAPE, np.float32))
+    before = tensor.default_generator.get_state()
+    assert fill(weight, Generator(1)) is weight
+    assert tensor.default_generator.get_state() == before
+    assert weight.is_leaf and weight.requires_grad and weight.version == 1
+    assert_distributed(weight.data.astype(np.float64), expected)
+    again = fill(Tensor(np.empty(SHAPE, np.float32)), Generator(1))
+    assert np.array_equal(again.data, weight.data)
+
+
+def test_the_check_of_a_distribution_rejects_another() -> None:
+    sample = np.random.default_rng(0).uniform(-1, 1, COUNT)
+    assert_distributed(sample, uniform(1.0))
+    for wrong in (uniform(1.03), normal(1 / math.sqrt(3)), (0.03, 1 / math.sqrt(3), 1.0)):
+        with pytest.raises(AssertionError):
+            assert_distributed(sample, wrong)
+
+
+LAYERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "weight of Linear": lambda lib: lib.Linear(400, 60).weight,
+    "bias of Linear": lambda lib: lib.Linear(16, 20_000).bias,
+    "Embedding": lambda lib: lib.Embedding(200, 100).weight,
+    "weight of LayerNorm": lambda lib: lib.LayerNorm(100).weight,
+    "bias of LayerNorm": lambda lib: lib.LayerNorm(100).bias,
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+def test_a_layer_starts_from_pytorchs_distribution(layer: Callable[[Any], Any]) -> None:
+    ours = layer(nn).data.astype(np.float64).ravel()
+    theirs = layer(torch.nn).detach().double().numpy().ravel()
+    # Kolmogorov and Smirnov's distance of two samples, at the level 1e-5.
+    points = np.concatenate([ours, theirs])
+    distance = np.abs(
+        np.searchsorted(np.sort(ours), points, "right") / ours.size
+        - np.searchsorted(np.sort(theirs), points, "right") / theirs.size
+    ).max()
+    assert distance < math.sqrt(-math.log(1e-5 / 2) / ours.size)
+    assert abs(np.abs(ours).max() - np.abs(theirs).max()) <= 0.35 * np.abs(theirs).max()
+
+
+@pytest.mark.parametrize("kind", [nn.Linear, nn.Embedding])
+def test_a_layer_draws_from_the_generator_that_it_is_given(kind: Any) -> None:
+    before = tensor.default_generator.get_state()
+    one, other = kind(3, 4, generator=Generator(7)), kind(3, 4, generator=Generator(7))
+    assert tensor.default_generator.get_state() == before
+    assert np.array_equal(one.weight.data, other.weight.data)
+    tensor.manual_seed(7)
+    assert np.array_equal(kind(3, 4).weight.data, one.weight.data)
+    one.reset_parameters(Generator(8))
+    assert not np.array_equal(one.weight.data, other.weight.data)
+
+
+def test_float32_and_float64_layers_of_one_seed_start_alike() -> None:
+    one = nn.Linear(30, 40, generator=Generator(7))
+    other = nn.Linear(30, 40, generator=Generator(7), dtype="float64")
+    assert np.array_equal(one.weight.data, other.weight.data.astype(np.float32))
+
+
+def test_constants_fill() -> None:
+    weight = nn.Parameter(np.empty((2, 3)))
+    assert init.ones_(weight).tolist() == [[1.0] * 3] * 2
+    assert init.zeros_(weight).tolist() == [[0.0] * 3] * 2
+    assert init.constant_(weight, -2.5).tolist() == [[-2.5] * 3] * 2
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (6, 4, 3), (6, 4, 3, 2)])
+def test_fans_of_more_dimensions_are_pytorchs(shape: tuple[int, ...]) -> None:
+    for name, of in (("kaiming_uniform_", {"mode": "fan_out"}), ("xavier_uniform_", {})):
+        ours = getattr(init, name)(Tensor(np.empty((200, *shape[1:]))), **of)
+        theirs = getattr(torch.nn.init, name)(torch.empty(200, *shape[1:]), **of)
+        assert abs(np.abs(ours.data).max() / theirs.abs().max().item() - 1) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("name", "param"),
+    [
+        ("linear", None),
+        ("sigmoid", None),
+        ("tanh", None),
+        ("relu", None),
+        ("selu", None),
+        ("leaky_relu", None),
+        ("leaky_relu", 0.3),
+        ("leaky_relu", 0),
+    ],
+)
+def test_gains_are_pytorchs(name: str, param: float | None) -> None:
+    assert init.calculate_gain(name, param) == torch.nn.init.calculate_gain(name, param)
+
+
+BAD: Final[dict[str, tuple[Callable[[Tensor], Any], type[Exception], str]]] = {
+    "nonlinearity": (
+        lambda t: init.kaiming_uniform_(t, nonlinearity="step"),
+        ValueError,
+        "nonlinearity 'step'",
+    ),
+    "mode": (
+        lambda t: init.kaiming_normal_(t, mode="fan"),  # type: ignore[arg-type]
+        ValueError,
+        "kaiming_normal_: mode must be .* got 'fan'",
+    ),
+    "vector": (lambda t: init.xavier_normal_(t[0]), ShapeError, "xavier_normal_: .*2 dimensions"),
+    "range": (lambda t: init.uniform_(t, 1.0, -1.0), ValueError, "low"),
+    "deviation": (lambda t: init.normal_(t, 0.0, -1.0), ValueError, "std"),
+}
+
+
+@pytest.mark.parametrize(("fill", "error", "words"), BAD.values(), ids=BAD)
+def test_arguments_that_make_no_sense_are_refused(
+    fill: Callable[[Tensor], Any], error: type[Exception], words: str
+) -> None:
+    weight = Tensor(np.ones((2, 3)))
+    before = tensor.default_generator.get_state()
+    with pytest.raises(error, match=words):
+        fill(weight)
+    assert (weight.data == 1).all() and weight.version == 0
+    assert tensor.default_generator.get_state() == before
+
+
+def test_what_has_no_elements_can_be_filled() -> None:
+    for name in ("kaiming_uniform_", "kaiming_normal_", "xavier_uniform_", "xavier_normal_"):
+        for shape in ((0, 3), (3, 0), (0, 0)):
+            assert getattr(init, name)(Tensor(np.empty(shape))).shape == shape
