@@ -217,18 +217,19 @@ def field(x: Number) -> Any:
 def number(x: Any, where: str, kin: Number = 0.0) -> Number:
     """x as a number that a Value can hold: itself, or what it stands for.
 
-    An int becomes a number of the same kind as ``kin``; numpy's real scalars become floats.
+    An int becomes a number of the same kind as ``kin``, and so does a float beside a complex number
+    or an mpf; numpy's real scalars count as floats.
 
     Raises:
         TypeError: x is no number; ``where`` says what it was passed as.
     """
-    if type(x) is float:
+    if type(x) is type(kin) is float:
         return x
     if isinstance(x, (int, numbers.Integral)):
         return like(kin, int(x))
     found = field(x)
     if found is Real or (found is None and isinstance(x, numbers.Real)):
-        return float(x)
+        return type(kin)(x) if field(kin) in (Complex, Precise) else float(x)
     if found is None:
         raise TypeError(
             f"{where} must be a number (float, int, complex, Fraction, mpmath mpf or Value), "

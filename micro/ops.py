@@ -171,7 +171,7 @@ def _gelu_logit(a: Number) -> Number:
 def _gelu_slope(a: Number, approximate: str) -> Number:
     if approximate == "none":
         return _normal_cdf(a) + a * _normal_pdf(a)
-    u, du = _gelu_logit(a), f.sqrt(8 / f.pi(a)) * (1 + 0.134145 * a * a)
+    u, du = _gelu_logit(a), f.sqrt(8 / f.pi(a)) * (1 + 3 * (0.044715 * a * a))
     return f.sigmoid(u) + a * f.sigmoid(u) * f.sigmoid(-u) * du
 
 
@@ -227,7 +227,7 @@ def _bound(which: str, bound: Number, a: Number) -> Number:
             f"clip: {which} must be a plain number, got {bound}; maximum and minimum "
             "have derivatives by both operands"
         )
-    return f.like(a, bound) if type(bound) is int else f.number(bound, f"clip: {which}")
+    return f.number(bound, f"clip: {which}", a)
 
 
 @op(da=lambda a, min, max: 1 if (min is None or a >= min) and (max is None or a <= max) else 0)
