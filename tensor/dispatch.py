@@ -180,12 +180,12 @@ def _public(op: Op) -> Callable[..., Tensor]:
                 )
             return apply(op, tuple(tensors), _bind(op, args, kwargs))
 
-    elif not defaults and count == 1:
+    elif not defaults and op.operands == ("a",):
 
         def public(a: Any) -> Tensor:
             return apply(op, (a,), _NO_ATTRS)
 
-    elif not defaults and count == 2:
+    elif not defaults and op.operands == ("a", "b"):
 
         def public(a: Any, b: Any) -> Tensor:
             return apply(op, (a, b), _NO_ATTRS)

@@ -104,7 +104,7 @@ def seed_generators() -> None:
     random.seed(SEED)
     for name in ("tensor.random", "torch"):
         if name in sys.modules:
-            sys.modules[name].manual_seed(SEED)
+            sys.modules[name].default_generator.manual_seed(SEED)
 
 
 @contextmanager

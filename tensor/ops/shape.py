@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +38,10 @@ def reshape(a: Operand, shape: Sequence[int] | int) -> Any:
     lengths = size(shape, lowest=-1)
     if lengths.count(-1) > 1:
         raise ShapeError(f"only one length of shape {lengths} may be -1")
+    known = math.prod(n for n in lengths if n != -1)
+    fits = known > 0 and a.size % known == 0 if -1 in lengths else a.size == known
+    if not fits:
+        raise ShapeError(f"{a.size} elements of shape {a.shape} do not fit into shape {lengths}")
     return np.reshape(a, lengths)
 
 
@@ -61,7 +66,9 @@ def permute(a: Operand, dims: Sequence[int]) -> Any:
     Raises:
         ShapeError: ``dims`` does not name every dimension once.
     """
-    order = axes(tuple(dims), a.ndim)
+    if not isinstance(dims, (tuple, list)):
+        raise TypeError(f"dims must be a sequence of integers, got {dims!r}")
+    order = axes(dims, a.ndim)
     if len(order) != a.ndim:
         raise ShapeError(f"dims {tuple(dims)} must name each of {a.ndim} dimensions once")
     return np.transpose(a, order)
@@ -100,6 +107,8 @@ def expand(a: Operand, shape: Sequence[int] | int) -> Any:
     if any(n == -1 and i < ahead for i, n in enumerate(wanted)):
         raise ShapeError(f"-1 in shape {wanted} stands for a dimension that is not there yet")
     full = tuple(a.shape[i - ahead] if n == -1 else n for i, n in enumerate(wanted))
+    if any(old not in (1, new) for old, new in zip(a.shape, full[ahead:], strict=True)):
+        raise ShapeError(f"shape {a.shape} cannot be expanded to {wanted}")
     return np.broadcast_to(a, full)
 
 

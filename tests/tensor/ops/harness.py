@@ -33,6 +33,9 @@ Array = np.ndarray[Any, Any]
 DIFFERENTIABLE: Final = [name for name, spec in VOCAB.items() if spec.differentiable]
 
 
+_SINGULAR: Final = {"samples": "sample", "points": "point", "bad": "bad"}
+
+
 def every(names: Sequence[str], field: str = "samples") -> Any:
     """Parametrise a test by op and by one of its samples, points or refused calls."""
     rows = [
@@ -40,7 +43,7 @@ def every(names: Sequence[str], field: str = "samples") -> Any:
         for name in names
         for i, row in enumerate(getattr(CASES[name], field))
     ]
-    return pytest.mark.parametrize(("name", field.removesuffix("s")), rows)
+    return pytest.mark.parametrize(("name", _SINGULAR[field]), rows)
 
 
 def domains(name: str, count: int) -> tuple[str, ...]:
