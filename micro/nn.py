@@ -151,6 +151,9 @@ class MLP(Module):
     """
 
     def __init__(self, nin: int, nouts: Sequence[int], rng: Generator = random) -> None:
+        if not isinstance(nouts, Sequence):
+            kind = type(nouts).__name__
+            raise TypeError(f"MLP: nouts must be a sequence of ints, got {kind}: {nouts!r}")
         sizes = [nin, *nouts]
         last = len(sizes) - 2
         for i, size in enumerate(sizes):  # all of them before the first weight is drawn
