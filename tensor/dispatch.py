@@ -249,7 +249,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
         if operand.node is not None or operand._requires_grad:
             needed = True
     if common is None:
-        arrays = convert(op.spec, op.policy, inputs)
+        arrays = quietly.run(convert, op.spec, op.policy, inputs)
         needed = any(isinstance(operand, Tensor) and operand.requires_grad for operand in inputs)
     try:
         if op.variadic:
@@ -312,6 +312,8 @@ def _record(
     result: Tensor,
 ) -> None:
     """Give ``result`` its node. Nothing else makes one."""
+    if result.data.dtype.kind != "f":
+        return  # no gradient flows through integers
     edges: list[Edge] = []
     needs: list[bool] = []
     for operand, array in zip(inputs, arrays, strict=True):

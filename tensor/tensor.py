@@ -88,7 +88,8 @@ class Tensor(InPlace):
             wanted = float32
         else:
             wanted = array.dtype
-        self.data = np.array(array, dtype=wanted, order="C")
+        with np.errstate(all="ignore"):  # what the dtype cannot hold becomes inf
+            self.data = np.array(array, dtype=wanted, order="C")
         if requires_grad:
             self.requires_grad_()
         self.label = label
