@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from .errors import import_extra
 from .graph import Edge, Graph, Node
 from .style import FAULTY, FONT, FONT_SIZE, INK, LOOKS, MUTED, PAPER
+from .text import caption, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Direction", "Row", "caption", "edge_text", "rows", "to_dot"]
+__all__ = ["Direction", "Row", "edge_text", "rows", "to_dot"]
 
 Direction: TypeAlias = Literal["LR", "TB"]
 
@@ -20,13 +22,8 @@ Direction: TypeAlias = Literal["LR", "TB"]
 # layout is told to try less hard, and labels no longer take part in it.
 HEAVY: Final = 1_500
 
-# Characters that XML cannot hold, as their pictures or escapes; a tab it can.
-_CONTROLS: Final = {
-    **{c: chr(0x2400 + c) for c in range(0x20) if c != 0x09},
-    0x7F: "\u2421",
-    **{c: f"\\x{c:02x}" for c in range(0x80, 0xA0)},
-    **dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\ufffd"),
-}
+# Characters in a line of attributes.
+NARROW: Final = 40
 
 
 class Row(NamedTuple):
@@ -42,13 +39,14 @@ def rows(node: Node) -> list[Row]:
     if node.kind == "folded":
         found.append(Row(f"{node.members:,} nodes folded"))
     found += [Row(line, "label") for line in _lines(node.label)] if node.label else []
-    found += [Row(text, "muted") for text in (node.attrs, node.shape) if text]
+    found += [Row(line, "muted") for line in textwrap.wrap(node.attrs, NARROW)]
+    found += [Row(node.shape, "muted")] if node.shape else []
     for what, summary in (("data", node.data), ("grad", node.grad)):
         if summary is not None:
             found.append(Row(f"{what} {summary.text}", "faulty" if summary.faults else "plain"))
             if summary.faults not in summary.text:
                 found.append(Row(summary.faults, "faulty"))
-    return [Row(_printable(row.text), row.role) for row in found]
+    return [Row(printable(row.text), row.role) for row in found]
 
 
 def edge_text(edge: Edge) -> str:
@@ -57,13 +55,6 @@ def edge_text(edge: Edge) -> str:
         return f"{edge.count:,} edges"
     parts = [str(edge.argument)] if edge.argument else []
     return ": ".join([*parts, f"∂={edge.derivative}"] if edge.derivative else parts)
-
-
-def caption(graph: Graph) -> str:
-    """How much of the graph is folded, or ""."""
-    if not graph.folded:
-        return ""
-    return f"{graph.folded:,} of {graph.nodes_in_all:,} nodes are folded"
 
 
 def to_dot(graph: Graph, direction: Direction = "LR") -> str:
@@ -138,7 +129,3 @@ def _escaped(graphviz: Any, lines: list[str]) -> Any:
 def _lines(text: str) -> list[str]:
     """The lines of a label; one that is empty keeps its place."""
     return [line or " " for line in re.split(r"\r\n|\r|\n", text)]
-
-
-def _printable(text: str) -> str:
-    return text.translate(_CONTROLS)

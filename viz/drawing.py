@@ -15,7 +15,7 @@ from .fold import fold
 from .graph import Graph, Record, read, walk
 from .raster import to_png
 from .render import to_svg
-from .text import describe, to_table_html, to_text
+from .text import describe, printable, to_table_html, to_text
 
 __all__ = ["Drawing", "draw"]
 
@@ -107,7 +107,7 @@ class Drawing:
             DrawingError: there is no Graphviz to lay it out; the message says what to install.
         """
         return _PAGE.format(
-            title=html.escape(self.title),
+            title=html.escape(printable(self.title)),
             svg=self._svg,
             description=html.escape(describe(self.graph)),
             table=to_table_html(self.graph),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .graph import Group, Walk, depths, is_constant, symbol_of
 from .summary import describe_attrs
@@ -73,10 +74,14 @@ def _next_in_chain(graph: Walk, users: Sequence[Sequence[int]], i: int) -> int |
         if graph.inputs[x]
         and graph.records[x].op == record.op
         and all(user == i for user in users[x])
-        and not graph.records[x].label
-        and describe_attrs(graph.records[x].attrs) == describe_attrs(record.attrs)
+        and not getattr(graph.records[x], "label", "")
+        and _attrs(graph.records[x]) == _attrs(record)
     ]
     return alike[0] if len(alike) == 1 else None
+
+
+def _attrs(record: Any) -> str:
+    return describe_attrs(getattr(record, "attrs", {}))
 
 
 def _inputs(graph: Walk, groups: Sequence[Group]) -> list[list[int]]:

@@ -32,7 +32,7 @@ Kind: TypeAlias = Literal["op", "input", "parameter", "constant", "folded"]
 
 @runtime_checkable
 class Record(Protocol):
-    """What has to be known about an object so that it can be drawn.
+    """What an object says about itself so that it can be drawn.
 
     These are read too where an object has them: ``data`` and ``grad`` (numbers or arrays),
     ``shape``, ``dtype``, ``name`` (where the label is empty), ``symbol`` or ``_op`` (what is
@@ -248,18 +248,15 @@ def _node(record: Any, i: int, inputs: tuple[Edge, ...], names: Mapping[int, str
         return Node(i, "constant", "", "", "", "", "", summarize(record), None, inputs)
     kind = _kind(record, names)
     op = record.op if kind == "op" else ""
-    data = getattr(record, "data", None)
-    if data is None and kind == "constant":
-        data = getattr(record, "value", None)
     return Node(
         id=i,
         kind=kind,
         op=op,
         symbol=symbol_of(record) if kind == "op" else "",
-        label=str(record.label or getattr(record, "name", None) or names.get(id(record), "")),
-        attrs=describe_attrs(record.attrs),
+        label=_label(record) or names.get(id(record), ""),
+        attrs=describe_attrs(getattr(record, "attrs", {})),
         shape=_shape(record),
-        data=summarize(data),
+        data=summarize(_data(record)),
         grad=None if kind == "constant" else summarize(getattr(record, "grad", None)),
         inputs=inputs,
     )
@@ -283,8 +280,18 @@ def _kind(record: Any, names: Mapping[int, str]) -> Kind:
 
 
 def is_constant(leaf: Any) -> bool:
-    """Whether a leaf is a plain number, says so of itself, or has an op of its own."""
-    return not _is_record(leaf) or bool(leaf.op or getattr(leaf, "is_constant", False))
+    """Whether a leaf is a plain number, has an op of its own, or says so and has a number.
+
+    Data that no gradient flows to, and whose numbers were not kept, is an input like any other.
+    """
+    if not _is_record(leaf) or leaf.op:
+        return True
+    return getattr(leaf, "is_constant", False) and _data(leaf) is not None
+
+
+def _data(record: Any) -> Any:
+    data = getattr(record, "data", None)
+    return getattr(record, "value", None) if data is None else data
 
 
 def symbol_of(record: Any) -> str:
@@ -298,7 +305,11 @@ def _is_a_parameter(record: Any) -> bool:
 
 def _is_record(obj: Any) -> bool:
     # isinstance of a protocol asks the same, twenty times as slowly
-    return all(hasattr(obj, name) for name in ("op", "inputs", "attrs", "label"))
+    return all(hasattr(obj, name) for name in ("op", "inputs"))
+
+
+def _label(record: Any) -> str:
+    return str(getattr(record, "label", None) or getattr(record, "name", None) or "")
 
 
 def _shape(record: Any) -> str:

