@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import platform
+import shlex
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RESULTS",
+    "STYLES",
+    "check_range",
+    "command",
     "environment",
     "figure",
+    "import_torch",
     "limit_threads",
     "progress",
     "save_figure",
@@ -31,6 +36,7 @@ __all__ = [
     "wait_for_quiet",
     "write_csv",
     "write_json",
+    "write_text",
 ]
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
@@ -42,6 +48,29 @@ STYLES: Sequence[Mapping[str, Any]] = (
     {"color": "#3d7d35", "linestyle": "-.", "marker": "^"},
     {"color": "#7a3f8f", "linestyle": ":", "marker": "D"},
 )
+
+
+def check_range(name: str, value: float | None, low: float, high: float | None = None) -> None:
+    """Leave with a message that names the option unless ``low <= value <= high``, or no value."""
+    if value is None or (low <= value and (high is None or value <= high)):
+        return
+    bounds = f"be at least {low}" if high is None else f"lie in [{low}, {high}]"
+    raise SystemExit(f"--{name} must {bounds}, got {value}")
+
+
+def command() -> str:
+    """Return the command that this program was started with, as it is typed in a shell."""
+    return shlex.join(["python", f"demos/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+
+
+def import_torch(threads: int, purpose: str) -> Any:
+    """Return PyTorch, held to ``threads`` threads; leave with a message where there is none."""
+    try:
+        import torch
+    except ImportError:
+        raise SystemExit(f"{purpose} needs torch: pip install torch") from None
+    torch.set_num_threads(threads)
+    return torch
 
 
 def limit_threads(threads: int | None) -> int:
@@ -110,7 +139,7 @@ def tagged(name: str, tag: str) -> str:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> Path:
     """Write ``content`` whole or not at all; return the path."""
-    return _replace(path, json.dumps(content, indent=2) + "\n")
+    return write_text(path, json.dumps(content, indent=2) + "\n")
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
@@ -125,10 +154,11 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     return path
 
 
-def _replace(path: Path, text: str) -> Path:
+def write_text(path: Path, text: str) -> Path:
+    """Write ``text`` whole or not at all; return the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.write_text(text)
+    part.write_text(text, encoding="utf-8")
     part.replace(path)
     return path
 

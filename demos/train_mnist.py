@@ -25,8 +25,11 @@ import tyro
 from report import (
     RESULTS,
     STYLES,
+    check_range,
+    command,
     environment,
     figure,
+    import_torch,
     limit_threads,
     progress,
     rounded,
@@ -112,11 +115,7 @@ def check(options: Options) -> None:
         ("images", options.images, 1, IMAGES),
         ("validation", options.validation, 0, images - 1),
     ):
-        if value is None:
-            continue
-        if value < low or (high is not None and value > high):
-            bounds = f"be at least {low}" if high is None else f"lie in [{low}, {high}]"
-            raise SystemExit(f"--{name} must {bounds}, got {value}")
+        check_range(name, value, low, high)
 
 
 def load(options: Options) -> tuple[str, Split, Split, Split | None]:
@@ -179,12 +178,7 @@ class Twin:
     """The same network in PyTorch, from the same weights."""
 
     def __init__(self, model: nn.Module, options: Options, threads: int) -> None:
-        try:
-            import torch
-        except ImportError:
-            raise SystemExit("--torch-twin needs torch: pip install torch") from None
-        torch.set_num_threads(threads)
-        self.torch = torch
+        self.torch = torch = import_torch(threads, "--torch-twin")
         self.model = torch.nn.Sequential(
             torch.nn.Linear(784, 512),
             torch.nn.ReLU(),
@@ -290,7 +284,7 @@ def train(options: Options) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     best = max(rows, key=lambda row: row["validation_accuracy"]) if validation else last
     summary = {
         "data": name,
-        "command": " ".join(["python demos/train_mnist.py", *sys.argv[1:]]),
+        "command": command(),
         "parameters": parameters,
         "epochs": last["epoch"],
         "steps": steps,
