@@ -11,6 +11,7 @@ import sys
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
+from typing import get_origin
 
 import pytest
 from packaging.requirements import Requirement
@@ -239,7 +240,8 @@ def _constants_classes_functions(name: str) -> tuple[int, str]:
 
 def _documented(thing: object) -> bool:
     """Whether ``thing`` has a docstring of its own, if it is of a kind that can have one."""
-    if not (isinstance(thing, ModuleType) or callable(thing)):
+    is_alias = get_origin(thing) is not None  # of a type: callable, but nothing of its own
+    if is_alias or not (isinstance(thing, ModuleType) or callable(thing)):
         return True
     written = vars(thing).get("__doc__") if isinstance(thing, type) else thing.__doc__
     inherited = None if isinstance(thing, ModuleType | type) else type(thing).__doc__
