@@ -19,8 +19,14 @@ from .shape import *  # noqa: F403
 
 install_operators(Tensor, vars(recording))
 
-# Every op whose first operand is a Tensor is also a method, unless Tensor
-# defines it in a form of its own.
-for _name, _op in OPS.items():
-    if not _op.spec.variadic and not hasattr(Tensor, _name):
+# Functions alone: the operand that comes first is not the one that they are about, or they are
+# adjoints, of use to rules.
+_FUNCTIONS = {
+    *("where", "cat", "stack", "linear", "layer_norm", "cross_entropy", "dropout"),
+    *("getitem", "getitem_adjoint", "embedding", "embedding_adjoint", "one_hot", "cast"),
+}
+
+# Every other op is also a method, unless Tensor defines it in a form of its own.
+for _name in OPS.keys() - _FUNCTIONS:
+    if not hasattr(Tensor, _name):
         setattr(Tensor, _name, vars(recording)[_name])
