@@ -10,6 +10,8 @@ complex             the holomorphic functions, on ``cmath``'s branches
 mpmath mpf, mpc     the same at whatever precision is set (mpmath is never imported here)
 Value               the op itself, recorded: so a derivative can be differentiated again
 ==================  ====================================================================
+
+The gradient of a complex number is the complex derivative (PyTorch has its conjugate).
 """
 
 from __future__ import annotations

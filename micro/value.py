@@ -104,8 +104,9 @@ class Value(Operators):
         """Add d self / d x to ``x.grad`` for every input x that self was computed from.
 
         The ``grad`` of everything in between is set to this pass's gradient, for reading: a second
-        pass adds to the inputs once more, and to nothing else. If a derivative raises, no ``grad``
-        has changed.
+        pass adds to the inputs once more, and to nothing else. Derivatives are taken at the data
+        that the Values hold now, so move parameters after this, not before. If a derivative raises,
+        no ``grad`` has changed.
 
         Raises:
             RuntimeError: self depends on no input: it was made of constants.
@@ -387,7 +388,8 @@ def _pull_back(
         if not inputs:
             continue
         g, partials = gradients[node], PARTIALS[node.op]
-        if len(inputs) == 2 and not create_graph:  # the common case, in few steps
+        if len(inputs) == 2 and node.attrs is _NO_ATTRS and not create_graph:
+            # the common case, in few steps
             (a, b), (da, db) = inputs, partials
             if a in gradients:
                 _send(gradients, a, g, da if isinstance(da, int) else da(a.data, b.data))
