@@ -258,18 +258,23 @@ def cross_entropy_backward(
     reduction: str,
     label_smoothing: float,
 ) -> tuple[Any, None]:
-    """Return ``(softmax(a) - wanted) * g / rows``, in the one array that softmax fills."""
+    """Return ``softmax(a) * s - wanted * s`` with ``s = g / rows``, in one array.
+
+    The probabilities are ``exp(log_softmax(a))``, as in PyTorch: near 1, ``p - 1`` keeps few
+    digits, and other ways to compute ``p`` round them differently.
+    """
     logits, classes, counted = _classified(a, target, ignore_index)
-    out = softmax(logits, 1)
-    if label_smoothing:
-        out -= label_smoothing / logits.shape[1]
-    out[np.arange(len(classes)), classes] -= 1 - label_smoothing
+    out = log_softmax(logits, 1)
+    np.exp(out, out=out)
     if reduction == "mean":
         g = g / g.dtype.type(np.count_nonzero(counted))
-    scale = np.broadcast_to(g.reshape(-1, 1), (len(classes), 1))
+    scale = np.broadcast_to(g.reshape(-1), (len(classes),))
     if not counted.all():
-        scale = np.where(counted[:, None], scale, scale.dtype.type(0))
-    np.multiply(out, scale, out=out)
+        scale = np.where(counted, scale, scale.dtype.type(0))
+    np.multiply(out, scale[:, None], out=out)
+    if label_smoothing:
+        np.subtract(out, scale[:, None] * (label_smoothing / logits.shape[1]), out=out)
+    out[np.arange(len(classes)), classes] -= scale * (1 - label_smoothing)
     return out.reshape(a.shape), None
 
 
