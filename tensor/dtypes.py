@@ -15,6 +15,7 @@ __all__ = [
     "as_array",
     "as_dtype",
     "check_bool",
+    "check_floating",
     "convert",
     "float16",
     "float32",
@@ -80,6 +81,16 @@ def check_bool(name: str, array: Array) -> None:
     """
     if array.dtype != boolean:
         raise RuntimeError(f"{name} must be bool, got {array.dtype}; compare it with something")
+
+
+def check_floating(name: str, array: Array) -> None:
+    """Raise unless ``array`` is of a floating dtype.
+
+    Raises:
+        RuntimeError: it is not.
+    """
+    if array.dtype.kind != "f":
+        raise RuntimeError(f"{name} must be floating, got {array.dtype}; convert it with .float()")
 
 
 def convert(spec: OpSpec, policy: str, inputs: tuple[Any, ...]) -> list[Any]:

@@ -87,7 +87,13 @@ def pow(a: Operand, b: Operand) -> Any:
 
     The gradient of ``a`` is 0 where ``b`` is 0; that of ``b`` is 0 where
     ``a`` is 0 and ``b >= 0``, and NaN where ``a`` is negative.
+
+    Raises:
+        TypeError: both are bool.
+        RuntimeError: a negative power of integers.
     """
+    if a.dtype == bool:
+        raise TypeError("a power of bool is not defined; convert one operand")
     if np.ndim(b) == 0:
         if b == 2:
             return np.square(a)
@@ -98,8 +104,8 @@ def pow(a: Operand, b: Operand) -> Any:
 
 @kernel()
 def square(a: Operand) -> Any:
-    """Return ``a * a``."""
-    return np.square(a)
+    """Return ``a * a``; of bool, 0 or 1 in int64."""
+    return np.square(a, dtype=np.int64 if a.dtype == bool else None)
 
 
 @kernel()

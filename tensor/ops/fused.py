@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dispatch import Operand, kernel
-from ..dtypes import check_bool
+from ..dtypes import check_bool, check_floating
 from ..errors import ShapeError
 from ..kernels import reference
 from ..shapes import axis, size
@@ -66,8 +66,10 @@ def layer_norm(
     Source: Ba, Kiros and Hinton, 2016, arXiv:1607.06450.
 
     Raises:
+        RuntimeError: ``a`` is not floating.
         ShapeError: the last dimensions of ``a`` are not ``normalized_shape``.
     """
+    check_floating("a", a)
     shape = size(normalized_shape)
     if not shape or a.shape[-len(shape) :] != shape:
         raise ShapeError(f"the last dimensions must be normalized_shape {shape}, got {a.shape}")

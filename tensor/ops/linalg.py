@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch import Operand, kernel
+from ..dtypes import check_floating
 from ..errors import ShapeError
 from ..kernels import reference
 
@@ -41,6 +42,7 @@ def linear(a: Operand, weight: Operand, bias: Operand = None, activation: str | 
     "tanh" or "sigmoid".
 
     Raises:
+        RuntimeError: an activation of operands that are not floating.
         ShapeError: lengths that do not fit.
         ValueError: an unknown activation.
     """
@@ -52,4 +54,6 @@ def linear(a: Operand, weight: Operand, bias: Operand = None, activation: str | 
         raise ValueError(
             f"activation must be None or one of {sorted(reference.ACTIVATIONS)}, got {activation!r}"
         )
+    if activation is not None:
+        check_floating("a", a)
     return reference.linear(a, weight, bias, activation)
