@@ -81,7 +81,7 @@ _FITS: Final = {
 }
 
 # Elements that are worked on at a time, so that what is between stays in the cache.
-_BLOCK: Final = 8192
+_BLOCK: Final = 16384
 
 
 def erf(a: Any) -> Any:

@@ -24,7 +24,10 @@ def getitem(a: Operand, index: Any) -> Any:
     Raises:
         IndexError: out of range, too many indices, or not integer or boolean.
     """
-    return a[index]
+    out = a[index]
+    if isinstance(out, np.generic):  # the one element, as a view and not a copy
+        out = a[(*index, ...) if isinstance(index, tuple) else (index, ...)]
+    return out
 
 
 @kernel(prepare={"index": plain_index})
