@@ -227,6 +227,8 @@ def _bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, An
             raise TypeError(f"{op.name}: argument {name!r} is missing")
         if name in op.prepare:
             attrs[name] = op.prepare[name](value)
+        elif type(value) is list:
+            attrs[name] = tuple(value)  # what the caller does to the list later changes nothing
     return attrs
 
 
