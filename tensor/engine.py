@@ -10,6 +10,7 @@ at the end, so that a pass that fails has changed no ``grad``.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -25,6 +26,9 @@ from .tensor import Tensor
 __all__ = ["backward", "grad"]
 
 _by_sequence = attrgetter("sequence")
+
+# Passes in several threads may end at the same leaves.
+_collecting = threading.RLock()
 
 # A gradient on its way: an ndarray, or a Tensor where the pass itself is recorded.
 Gradient: TypeAlias = Any
@@ -57,8 +61,9 @@ def backward(
     chosen = None if inputs is None else _wanted("backward", inputs)
     keep = create_graph if retain_graph is None else retain_graph
     found = _Pass(outputs, seeds, chosen, create_graph, keep).run()
-    for tensor, value in found.values():
-        _collect(tensor, value, create_graph)
+    with _collecting:
+        for tensor, value in found.values():
+            _collect(tensor, value, create_graph)
 
 
 def grad(

@@ -35,7 +35,10 @@ _OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, os.path.abspath(vo
 
 
 class Version:
-    """How often the memory that one or more Tensors share was written to in place."""
+    """How often the memory that one or more Tensors share was written to in place.
+
+    ``shared`` tells whether some of them are views, made by ops, of another.
+    """
 
     __slots__ = ("count", "shared")
 

@@ -110,7 +110,7 @@ class Tensor(InPlace):
         return version
 
     def _share(self, view: Tensor) -> Tensor:
-        """Mark ``view`` as one that shares this Tensor's memory; return it."""
+        """Mark ``view``, a result, as one that shares this Tensor's memory; return it."""
         version = self._shared_version()
         version.shared = True
         view._version = version
@@ -243,7 +243,9 @@ class Tensor(InPlace):
 
     def detach(self) -> Tensor:
         """Return a Tensor that shares this one's memory but not its history."""
-        return self._share(Tensor._wrap(self.data))
+        detached = Tensor._wrap(self.data)
+        detached._version = self._shared_version()
+        return detached
 
     # Shape and dtype.
 

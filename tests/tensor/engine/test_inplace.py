@@ -74,6 +74,17 @@ def test_a_total_of_losses() -> None:
     np.testing.assert_array_equal(x.grad, [6, 6, 6])
 
 
+def test_a_total_that_was_looked_at() -> None:
+    x, seen = leaf(3), list[float]()
+    total = (x * 1).sum()
+    for k in range(1, 4):
+        seen.append(total.detach().item())
+        total += (x * k).sum()
+    total.backward()
+    np.testing.assert_array_equal(x.grad, [7, 7, 7])
+    np.testing.assert_allclose(seen, x.data.sum() * np.array([1, 2, 4]))
+
+
 def test_a_total_that_starts_as_a_python_number() -> None:
     x, total = leaf(3), 0
     for k in range(4):
@@ -271,6 +282,19 @@ def test_a_recorded_change_may_not_narrow_the_result() -> None:
 
 
 # Not recorded
+
+
+def test_an_element_is_changed_in_place_once() -> None:
+    """x[0] += 1 reads a view, changes it, and writes it back."""
+    x = leaf(3)
+    before = x.data.copy()
+    with no_grad():
+        x[0] += 1
+        x[Tensor([1, 1])] *= 2
+        x[x.detach() < 0] -= 1
+    np.testing.assert_allclose(x.data, before * [1, 2, 1] + [1, 0, 0])
+    h = x * 1
+    untouched(h, lambda t: t.__setitem__(0, t[0].add_(1)), "other Tensors share its memory")
 
 
 def test_elements_are_set_by_any_index() -> None:

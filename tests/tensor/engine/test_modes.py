@@ -476,6 +476,20 @@ def test_separate_graphs_are_differentiated_in_threads_at_once() -> None:
     assert shared.grad is None
 
 
+def test_gradients_from_several_threads_add_up_at_a_shared_leaf() -> None:
+    x, start = leaf(300_000), threading.Barrier(3, timeout=10)
+
+    def work(k: int) -> None:
+        losses = [(x * k).sum() for _ in range(8)]
+        start.wait()
+        for loss in losses:
+            loss.backward()
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, range(1, 4)))
+    np.testing.assert_array_equal(x.grad, np.full(300_000, 48.0))
+
+
 # Tasks and contexts
 
 
