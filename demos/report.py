@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import platform
@@ -34,6 +35,7 @@ __all__ = [
     "save_figure",
     "tagged",
     "wait_for_quiet",
+    "write_bytes",
     "write_csv",
     "write_json",
     "write_text",
@@ -137,6 +139,20 @@ def tagged(name: str, tag: str) -> str:
     return f"{name}_{tag}" if tag else name
 
 
+def write_bytes(path: Path, content: bytes) -> Path:
+    """Write ``content`` whole or not at all; return the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(content)
+    part.replace(path)
+    return path
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write ``text`` in UTF-8, whole or not at all; return the path."""
+    return write_bytes(path, text.encode())
+
+
 def write_json(path: Path, content: Mapping[str, Any]) -> Path:
     """Write ``content`` whole or not at all; return the path."""
     return write_text(path, json.dumps(content, indent=2) + "\n")
@@ -144,23 +160,11 @@ def write_json(path: Path, content: Mapping[str, Any]) -> Path:
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write rows with the same keys, whole or not at all; return the path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with part.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    part.replace(path)
-    return path
-
-
-def write_text(path: Path, text: str) -> Path:
-    """Write ``text`` whole or not at all; return the path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
-    return path
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return write_text(path, text.getvalue())
 
 
 def figure(columns: int = 1, width: float = 5.2, height: float = 3.6) -> tuple[Figure, Any]:
