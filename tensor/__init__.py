@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import ops, random
+from . import nn, ops, optim, random
 from .dtypes import float16, float32, float64, int32, int64
 from .engine import backward, grad
 from .errors import ShapeError
@@ -161,11 +161,13 @@ __all__ = [
     "mul",
     "ne",
     "neg",
+    "nn",
     "no_grad",
     "one_hot",
     "ones",
     "ones_like",
     "ops",
+    "optim",
     "permute",
     "pow",
     "rand",
