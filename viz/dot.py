@@ -97,7 +97,7 @@ def _graph_attrs(graph: Graph, direction: Direction) -> dict[str, str]:
         "pad": "0.15",
     }
     if graph.span > HEAVY:
-        attrs |= {"splines": "line", "nslimit": "2", "nslimit1": "2", "mclimit": "0.5"}
+        attrs |= {"splines": "line", "nslimit": "0.1", "nslimit1": "2", "mclimit": "0.2"}
     if text := caption(graph):
         attrs |= {"label": text, "labelloc": "b"}
     return attrs

@@ -51,12 +51,9 @@ def _fold_chains(graph: Walk) -> list[Group]:
             groups.append(Group([i]))
             continue
         inside = set(chain)
+        sources = {x for link in chain for x in graph.inputs[link] if not graph.inputs[x]}
         literals = {
-            x
-            for link in chain
-            for x in graph.inputs[link]
-            if x not in inside and not graph.inputs[x] and inside.issuperset(users[x])
-            if is_constant(graph.records[x])
+            x for x in sources if is_constant(graph.records[x]) and inside.issuperset(users[x])
         }
         taken |= inside | literals
         title = f"{symbol_of(graph.records[i])} x {len(chain):,}"

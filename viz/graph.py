@@ -89,8 +89,8 @@ class Edge:
 
     Attributes:
         source: the id of the node where it starts.
-        argument: which argument it is, from 1; 0 if the op takes but one, or a folded node is
-            at either end.
+        argument: which argument it is, from 1; 0 if the op takes but one, if it goes to a folded
+            node, or if it stands for several.
         derivative: the local derivative of the node by this argument, or "".
         count: how many edges it stands for.
     """
@@ -218,14 +218,14 @@ def _edges(
     for i, source in enumerate(sources):
         if source == target:
             continue
-        if alone and len(groups[source].members) == 1:
-            edges.append(Edge(source, i + 1 if len(sources) > 1 else 0, derivatives[i]))
-        elif source in merged:
+        if source in merged:
             at = merged[source]
             edges[at] = Edge(source, count=edges[at].count + 1)
-        else:
+            continue
+        if not alone or len(groups[source].members) > 1:
             merged[source] = len(edges)
-            edges.append(Edge(source))
+        argument = i + 1 if alone and len(sources) > 1 else 0
+        edges.append(Edge(source, argument, derivatives[i] if alone else ""))
     return tuple(edges)
 
 
@@ -305,7 +305,7 @@ def _is_a_parameter(record: Any) -> bool:
 
 def _is_record(obj: Any) -> bool:
     # isinstance of a protocol asks the same, twenty times as slowly
-    return all(hasattr(obj, name) for name in ("op", "inputs"))
+    return hasattr(obj, "op") and hasattr(obj, "inputs") and not isinstance(obj, type)
 
 
 def _label(record: Any) -> str:

