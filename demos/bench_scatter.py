@@ -27,6 +27,7 @@ import tyro
 from report import (
     RESULTS,
     STYLES,
+    check_out,
     check_range,
     command,
     environment,
@@ -214,6 +215,7 @@ def plot(rows: list[dict[str, Any]], stem: Path) -> list[Path]:
 
 def main(options: Options) -> None:
     """Measure, report, and write the results."""
+    check_out(options.out)
     check_range("width", options.width, 1)
     check_range("repeats", options.repeats, 1)
     check_range("seed", options.seed, 0)

@@ -33,6 +33,7 @@ import tyro
 from report import (
     RESULTS,
     STYLES,
+    check_out,
     check_range,
     command,
     environment,
@@ -432,6 +433,7 @@ def plot_flips(
 
 def check(options: Options) -> None:
     """Leave with a message that names the option if one makes no sense."""
+    check_out(options.out)
     for name, value, low in (
         ("steps", options.steps, 2),
         ("batch-size", options.batch_size, 1),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
-from report import write_bytes
+from report import check_out, write_bytes
 
 from tensor.data import CorruptDataError, DownloadError
 from tensor.data.fetch import FILES, DataFile, fetch
@@ -58,6 +58,8 @@ def main(options: Options) -> None:
     """Fetch every file, say what its hash is, and fail if one could not be had."""
     if not options.sets:
         raise SystemExit("--sets must name at least one of mnist and shakespeare")
+    if options.out is not None:
+        check_out(options.out)
     failed = 0
     for file in wanted(options.sets):
         try:

@@ -24,6 +24,7 @@ import tyro
 from report import (
     RESULTS,
     STYLES,
+    check_out,
     check_range,
     command,
     environment,
@@ -240,6 +241,7 @@ def plot(rows: list[dict[str, Any]], stem: Path) -> list[Path]:
 
 def main(options: Options) -> None:
     """Sweep, report, and write the results."""
+    check_out(options.out)
     for name, value in (("per-decade", options.per_decade), ("samples", options.samples)):
         check_range(name, value, 1)
     check_range("seed", options.seed, 0)

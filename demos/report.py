@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RESULTS",
     "STYLES",
+    "check_out",
     "check_range",
     "command",
     "environment",
@@ -58,6 +59,15 @@ def check_range(name: str, value: float | None, low: float, high: float | None =
         return
     bounds = f"be at least {low}" if high is None else f"lie in [{low}, {high}]"
     raise SystemExit(f"--{name} must {bounds}, got {value}")
+
+
+def check_out(out: Path) -> None:
+    """Leave with a message if ``out`` cannot become a folder, before any work is done."""
+    for path in (out, *out.parents):
+        if path.exists():
+            if not path.is_dir():
+                raise SystemExit(f"--out must be a folder, but {path} is none")
+            return
 
 
 def command() -> str:

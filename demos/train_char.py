@@ -28,6 +28,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from report import (
     RESULTS,
     STYLES,
+    check_out,
     check_range,
     command,
     environment,
@@ -99,6 +100,7 @@ class Options:
 
 def check(options: Options) -> None:
     """Leave with a message that names the option if one makes no sense."""
+    check_out(options.out)
     for name, value, low in (
         ("steps", options.steps, 1),
         ("batch-size", options.batch_size, 1),

@@ -25,6 +25,7 @@ import tyro
 from report import (
     RESULTS,
     STYLES,
+    check_out,
     check_range,
     command,
     environment,
@@ -107,6 +108,7 @@ class Split:
 
 def check(options: Options) -> None:
     """Leave with a message that names the option if one makes no sense."""
+    check_out(options.out)
     images = IMAGES if options.images is None else options.images
     for name, value, low, high in (
         ("epochs", options.epochs, 1, None),
