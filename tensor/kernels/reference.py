@@ -17,17 +17,21 @@ import numpy as np
 
 from ..graph import Array
 from ..shapes import size
+from .half import in_single
 from .scatter import check_rows
+from .special import erf
 
 __all__ = [
     "ACTIVATIONS",
     "cross_entropy",
     "cross_entropy_backward",
+    "gelu",
     "layer_norm",
     "layer_norm_backward",
     "linear",
     "linear_backward",
     "log_softmax",
+    "logsumexp",
     "masked",
     "matmul",
     "mean",
@@ -35,6 +39,7 @@ __all__ = [
     "sigmoid",
     "softmax",
     "sum",
+    "var",
     "where",
 ]
 
@@ -89,6 +94,14 @@ def sigmoid(a: Array, out: Array | None = None) -> Any:
     return np.divide(top, 1 + small, out=out)
 
 
+@in_single
+def gelu(a: Array, tanh: bool) -> Any:
+    """Return ``a * Phi(a)``, or the approximation to it through ``tanh``."""
+    if tanh:
+        return 0.5 * a * (1 + np.tanh(math.sqrt(2 / math.pi) * (a + 0.044715 * (a * a * a))))
+    return 0.5 * a * (1 + erf(a * math.sqrt(0.5)))
+
+
 def _tanh(a: Array, out: Array | None = None) -> Any:
     return np.tanh(a, out=out)
 
@@ -102,22 +115,34 @@ ACTIVATIONS: Final[dict[str, Callable[..., Any]]] = {
 # Reductions.
 
 
+@in_single
 def sum(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
-    """Return the sum over the dimensions ``over``.
-
-    Half precision is summed in single; integers and truth values in int64.
-    """
-    if a.dtype == np.float16:
-        return np.sum(a, axis=over, keepdims=keepdim, dtype=np.float32).astype(np.float16)
+    """Return the sum over the dimensions ``over``; of integers and truth values in int64."""
     return np.sum(a, axis=over, keepdims=keepdim, dtype=None if a.dtype.kind == "f" else np.int64)
 
 
+@in_single
 def mean(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
     """Return the mean over the dimensions ``over``; NaN if they hold no element."""
-    half = a.dtype == np.float16
-    total = np.sum(a, axis=over, keepdims=keepdim, dtype=np.float32 if half else None)
-    result = total / total.dtype.type(_count(a, over))
-    return result.astype(np.float16) if half else result
+    total = np.sum(a, axis=over, keepdims=keepdim)
+    return total / total.dtype.type(_count(a, over))
+
+
+@in_single
+def var(a: Array, over: tuple[int, ...], correction: float, keepdim: bool) -> Any:
+    """Return ``sum((a - mean(a))**2) / (n - correction)`` over the dimensions ``over``."""
+    centred = a - mean(a, over, True)
+    total = np.sum(centred * centred, axis=over, keepdims=keepdim)
+    return total / a.dtype.type(max(_count(a, over) - correction, 0))
+
+
+@in_single
+def logsumexp(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
+    """Return ``log(sum(exp(a)))`` over the dimensions ``over``, shifted by the largest."""
+    shift = np.max(a, axis=over, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(shift), shift, a.dtype.type(0))
+    out = np.log(np.sum(np.exp(a - shift), axis=over, keepdims=True)) + shift
+    return out if keepdim else out.reshape([n for d, n in enumerate(out.shape) if d not in over])
 
 
 def _count(a: Array, over: Sequence[int]) -> int:
@@ -174,7 +199,7 @@ def linear_backward(
     return (
         np.matmul(rows, weight).reshape(a.shape) if needs[0] else None,
         _transposed_product(rows, _rows(a)) if needs[1] else None,
-        rows.sum(0) if needs[2] else None,
+        sum(rows, (0,), False) if needs[2] else None,
     )
 
 
@@ -193,6 +218,7 @@ def _shifted(a: Array, dim: int) -> Array:
     return shifted
 
 
+@in_single
 def softmax(a: Array, dim: int) -> Any:
     """Return ``exp(a) / sum(exp(a))`` along ``dim``."""
     if a.ndim == 0:
@@ -202,6 +228,7 @@ def softmax(a: Array, dim: int) -> Any:
     return np.divide(out, np.sum(out, axis=dim, keepdims=True), out=out)
 
 
+@in_single
 def log_softmax(a: Array, dim: int) -> Any:
     """Return ``a - log(sum(exp(a)))`` along ``dim``."""
     if a.ndim == 0:
@@ -227,6 +254,7 @@ def _classified(a: Array, target: Array, ignore_index: int) -> tuple[Array, Arra
     return _rows(a), safe, counted
 
 
+@in_single
 def cross_entropy(
     a: Array, target: Array, ignore_index: int, reduction: str, label_smoothing: float
 ) -> Any:
@@ -249,6 +277,7 @@ def cross_entropy(
     return total if reduction == "sum" else total / total.dtype.type(np.count_nonzero(counted))
 
 
+@in_single
 def cross_entropy_backward(
     g: Array,
     needs: Sequence[bool],
@@ -290,6 +319,7 @@ def _normal(a: Array, count: int, eps: float) -> tuple[Array, Array, tuple[int, 
     return np.multiply(normal, scale, out=normal), scale, over
 
 
+@in_single
 def layer_norm(a: Array, weight: Array | None, bias: Array | None, count: int, eps: float) -> Any:
     """Return layer norm over the last ``count`` dimensions."""
     out, _, _ = _normal(a, count, eps)
@@ -300,6 +330,7 @@ def layer_norm(a: Array, weight: Array | None, bias: Array | None, count: int, e
     return out
 
 
+@in_single
 def layer_norm_backward(
     g: Array,
     needs: Sequence[bool],

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..graph import Array
+from .half import in_single
 
 __all__ = ["ONE_HOT_LIMIT", "add_at", "add_rows", "check_rows"]
 
@@ -30,6 +31,7 @@ def check_rows(indices: Any, rows: int, what: str = "index") -> None:
             raise IndexError(f"{what} {low if low < 0 else high} is outside [0, {rows})")
 
 
+@in_single
 def add_rows(values: Array, indices: Array, rows: int) -> Array:
     """Return (rows, width) zeros with row i of ``values`` (n, width) added at ``indices[i]``."""
     count = len(indices)
@@ -49,6 +51,7 @@ def add_rows(values: Array, indices: Array, rows: int) -> Array:
     return out
 
 
+@in_single
 def add_at(values: Array, index: Any, shape: tuple[int, ...]) -> Array:
     """Return zeros of ``shape`` with ``values`` added at ``index``, as often as it repeats."""
     out = np.zeros(shape, values.dtype)
@@ -62,7 +65,8 @@ def add_at(values: Array, index: Any, shape: tuple[int, ...]) -> Array:
         if rows.dtype.kind in "iu" and rows.size and math.prod(shape[1:]):
             flat = np.where(rows < 0, rows + shape[0], rows).reshape(-1)
             width = math.prod(shape[1:])
-            return add_rows(values.reshape(-1, width), flat, shape[0]).reshape(shape)
+            added: Array = add_rows(values.reshape(-1, width), flat, shape[0])
+            return added.reshape(shape)
     if all(isinstance(part, np.ndarray) and part.dtype == bool for part in arrays) and (
         len(arrays) == 1
     ):

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..graph import Array
+from .half import in_single
 
 __all__ = ["SPLIT", "TOP", "Fit", "erf"]
 
@@ -84,6 +85,7 @@ _FITS: Final = {
 _BLOCK: Final = 16384
 
 
+@in_single
 def erf(a: Any) -> Any:
     r"""Return the error function of every element, to within 2 units in the last place.
 
@@ -99,8 +101,6 @@ def erf(a: Any) -> Any:
     2e-9. Half precision is computed in single.
     """
     a = np.asarray(a)
-    if a.dtype == np.float16:
-        return erf(a.astype(np.float32)).astype(np.float16)
     fit = _FITS[a.dtype]
     out = np.empty(a.shape, a.dtype)
     flat, results = a.reshape(-1), out.reshape(-1)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ..dispatch import Operand, kernel
 from ..dtypes import check_bool, float32
-from ..kernels import reference
-from ..kernels.special import erf as _erf
+from ..kernels import reference, special
 
 __all__ = [
     "abs",
@@ -192,7 +190,7 @@ def relu(a: Operand) -> Any:
 @kernel("float")
 def erf(a: Operand) -> Any:
     """Return the error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` to ``a``."""
-    return _erf(a)
+    return special.erf(a)
 
 
 @kernel("float")
@@ -206,11 +204,9 @@ def gelu(a: Operand, approximate: str = "none") -> Any:
     Raises:
         ValueError: another ``approximate`` than "none" or "tanh".
     """
-    if approximate == "none":
-        return 0.5 * a * (1 + _erf(a * math.sqrt(0.5)))
-    if approximate == "tanh":
-        return 0.5 * a * (1 + np.tanh(math.sqrt(2 / math.pi) * (a + 0.044715 * (a * a * a))))
-    raise ValueError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+    return reference.gelu(a, approximate == "tanh")
 
 
 # Choices.

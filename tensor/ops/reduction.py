@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,11 +34,7 @@ def var(a: Operand, dim: Dims = None, correction: float = 1, keepdim: bool = Fal
 
     inf where ``n <= correction``, or NaN if the elements are equal.
     """
-    over = reduced(dim, a.ndim)
-    centred = a - reference.mean(a, over, True)
-    total = reference.sum(centred * centred, over, keepdim)
-    freedom = math.prod(a.shape[d] for d in over) - correction
-    return total / a.dtype.type(builtins.max(freedom, 0))
+    return reference.var(a, reduced(dim, a.ndim), correction, keepdim)
 
 
 @kernel()
@@ -86,9 +80,4 @@ def logsumexp(a: Operand, dim: Dims, keepdim: bool = False) -> Any:
 
     -inf for a row that is -inf throughout; such elements get the gradient 0.
     """
-    over = reduced(dim, a.ndim)
-    shift = np.max(a, axis=over, keepdims=True, initial=-np.inf)
-    shift = np.where(np.isfinite(shift), shift, a.dtype.type(0))
-    total = reference.sum(np.exp(a - shift), over, True)
-    out = np.log(total) + shift
-    return out if keepdim else out.reshape([n for d, n in enumerate(out.shape) if d not in over])
+    return reference.logsumexp(a, reduced(dim, a.ndim), keepdim)

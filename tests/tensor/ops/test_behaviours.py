@@ -388,7 +388,45 @@ def test_large_numbers_do_not_overflow_on_the_way(dtype: str) -> None:
         assert g is not None and np.isfinite(g.data).all()
 
 
-def test_half_precision_is_summed_in_single() -> None:
-    x = Tensor(np.ones(4096, np.float16))
-    assert x.sum().item() == 4096 and x.mean().item() == 1
-    assert Tensor(np.full(100_000, 0.01, np.float16)).sum().dtype == np.float16
+# Sums of halves: one by one, they would stop at 2048.
+MANY = 5000
+
+HALVES: dict[str, tuple[Callable[..., Tensor], tuple[tuple[int, ...], ...]]] = {
+    "sum": (lambda a: a.sum(0), ((MANY, 2),)),
+    "mean": (lambda a: a.mean(0), ((MANY, 2),)),
+    "softmax": (lambda a: a.softmax(0) * 1000, ((MANY, 2),)),
+    "log_softmax": (lambda a: a.log_softmax(0), ((MANY, 2),)),
+    "logsumexp": (lambda a: a.logsumexp(0), ((MANY, 2),)),
+    "matmul": (lambda a, b: a @ b, ((2, MANY), (MANY, 2))),
+    "linear": (st.linear, ((MANY, 2), (2, 2), (2,))),
+    "layer_norm": (lambda a, w, b: st.layer_norm(a, w, b, 2), ((MANY, 2), (2,), (2,))),
+    "embedding": (lambda w: st.embedding(w, np.zeros(MANY, int)), ((3, 2),)),
+    "index": (lambda a: a[np.zeros(MANY, int), np.zeros(MANY, int)], ((3, 2),)),
+    "broadcast": (lambda a: a * np.ones((MANY, 1)), ((1, 2),)),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_sums_of_halves_are_made_in_single_precision(name: str) -> None:
+    function, shapes = HALVES[name]
+    rng = np.random.default_rng(3)
+    arrays = [rng.uniform(0.9, 1.1, shape).astype(np.float16) for shape in shapes]
+    weights = rng.uniform(0.5, 1.5, function(*map(Tensor, arrays)).shape).astype(np.float16)
+
+    def results(dtype: str) -> list[Any]:
+        operands = [Tensor(a, dtype, requires_grad=True) for a in arrays]
+        out = function(*operands)
+        found = grad(out, operands, Tensor(weights))
+        return [out.data, *(g.data for g in found if g is not None)]
+
+    for half, exact in zip(results("float16"), results("float64"), strict=True):
+        assert half.dtype == np.float16
+        np.testing.assert_allclose(half, exact, rtol=5e-3, atol=5e-3)
+
+
+def test_squares_of_halves_do_not_overflow_on_the_way() -> None:
+    values = np.zeros(100, np.float16)
+    values[0] = 300
+    assert Tensor(values).var().item() == 900
+    normal = st.layer_norm(Tensor(np.array([300, -300], np.float16)), None, None, 2)
+    assert normal.tolist() == [1, -1]
