@@ -158,6 +158,8 @@ def convert(spec: OpSpec, policy: str, inputs: tuple[Any, ...]) -> list[Any]:
 def _foreign(name: str, label: str, operand: Any) -> Array:
     if isinstance(operand, np.ndarray):
         return as_array(operand, what=f"{name}: {label}").copy()
+    if type(operand) is int and not -(2**63) <= operand < 2**63:
+        raise TypeError(f"{name}: {label} {operand} does not fit into int64; write it as a float")
     if isinstance(operand, (bool, int, float, np.generic)):
         return as_array(operand, what=f"{name}: {label}")
     if operand is None:

@@ -301,6 +301,7 @@ def _cross_entropy(
     label_smoothing: float,
 ) -> Any:
     classes = a_shape[-1]
+    target = xp.cast(target, "int64")  # which can hold ignore_index
     counted = xp.ne(target, ignore_index)
     wanted = xp.cast(xp.one_hot(xp.where(counted, target, 0), classes), g.dtype)
     if label_smoothing:

@@ -19,7 +19,8 @@ def getitem(a: Operand, index: Any) -> Any:
     """Return ``a[index]``: integers, slices, None, ``...``, integer and boolean arrays, mixed.
 
     Basic indices give a view; arrays give a copy, in which an element may
-    stand several times.
+    stand several times. As in numpy, and unlike in PyTorch, an integer beside
+    an array counts as an array: ``a[0, :, [1, 2]]`` has the chosen ones first.
 
     Raises:
         IndexError: out of range, too many indices, or not integer or boolean.

@@ -203,6 +203,48 @@ def test_what_a_tensor_cannot_hold_is_refused_on_either_side(operand: Any, what:
             call()
 
 
+def test_a_number_that_no_integer_can_hold_is_refused() -> None:
+    for x in (leaf(1.0), Tensor([1, 2])):
+        for number in (2**63, -(2**63) - 1, 10**400):
+            with pytest.raises(TypeError, match="does not fit into int64; write it as a float"):
+                x + number
+    assert (leaf(1.0) * 1e30).item() == 1e30
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
+def test_targets_may_be_integers_of_any_size(dtype: str) -> None:
+    logits = np.random.default_rng(2).normal(size=(3, 200))
+    target = np.array([100, 3, 99])
+    for classes in (target, target + (56 if dtype != "int8" else 0)):  # 156 is -100 in uint8
+        x, y = Tensor(logits, requires_grad=True), Tensor(logits, requires_grad=True)
+        loss = st.cross_entropy(x, Tensor(classes, dtype))
+        wanted = st.cross_entropy(y, classes)
+        assert loss.item() == wanted.item()
+        for create_graph in (False, True):
+            gx = grad(loss, x, create_graph=create_graph, retain_graph=True)[0]
+            gy = grad(wanted, y, create_graph=create_graph, retain_graph=True)[0]
+            assert gx is not None and gy is not None
+            np.testing.assert_array_equal(gx.data, gy.data)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "bool"])
+def test_a_choice_of_zero_is_a_choice_whatever_the_other_side_holds(dtype: str) -> None:
+    values = np.array([[-inf, -2.5, -0.0], [0.0, 1.5, nan], [inf, 3.0, 5e-8]])
+    zeros: list[Any] = [0, 0.0, -0.0, np.zeros(3, dtype)]
+    if dtype in ("int64", "bool"):
+        values, zeros = np.arange(-4, 5).reshape(3, 3), [False, np.zeros(3, dtype)]
+    a = values.astype(dtype)
+    for mask in (a > 0, np.array([True, False, True]), np.array([[False], [True], [True]])):
+        for zero in zeros:
+            wide = np.asarray(zero).astype(dtype)
+            for ours, wanted in (
+                (st.where(mask, Tensor(a), zero), np.where(mask, a, wide)),
+                (st.where(mask, zero, Tensor(a)), np.where(mask, wide, a)),
+            ):
+                assert ours.dtype == wanted.dtype
+                assert ours.data.tobytes() == wanted.tobytes()
+
+
 # Numbers
 
 
@@ -256,15 +298,38 @@ def test_powers_at_zero_have_flat_slopes() -> None:
     assert slope(lambda x: 2.0**x, 3.0)[0] == pytest.approx(8 * math.log(2))
 
 
-def test_higher_derivatives_of_a_power_at_zero() -> None:
-    x = leaf(0.0)
-    y, found = (x**3).sum(), []
-    for _ in range(5):
-        (y,) = grad(y, x, create_graph=True, allow_unused=True)  # type: ignore[assignment]
-        found.append(0.0 if y is None else y.item())
-        if y is None or not y.requires_grad:
-            break
-    assert found[:4] == [0, 0, 6, 0]
+@pytest.mark.parametrize(
+    ("base", "exponent", "derivatives"),
+    [
+        (0.0, 3.0, [0, 0, 6, 0]),
+        (0.0, 2.0, [0, 2, 0, 0]),
+        (0.0, 1.0, [1, 0, 0, 0]),
+        (0.0, 0.0, [0, 0, 0, 0]),
+        (-2.0, 3.0, [12, -12, 6, 0]),
+        (-2.0, -1.0, [-1 / 4, -1 / 4, -3 / 8, -3 / 4]),
+        (4.0, 0.5, [1 / 4, -1 / 32, 3 / 256, -15 / 2048]),
+    ],
+)
+def test_four_derivatives_of_a_power(
+    base: float, exponent: float, derivatives: list[float]
+) -> None:
+    x = leaf(base)
+    y, found = (x**exponent).sum(), []
+    for _ in range(4):
+        (g,) = grad(y, x, create_graph=True)
+        assert g is not None
+        y = g.sum()
+        found.append(y.item())
+    assert found == derivatives
+
+
+def test_derivatives_by_the_exponent_of_a_power_of_zero_are_zero() -> None:
+    x = leaf(0.5, 1.0, 2.0)
+    y = (0.0**x).sum()
+    for _ in range(3):
+        (g,) = grad(y, x, create_graph=True)
+        assert g is not None and g.tolist() == [0, 0, 0]
+        y = g.sum()
 
 
 def test_equal_operands_share_the_gradient_of_their_maximum() -> None:
