@@ -21,7 +21,7 @@ from .dtypes import float64
 from .engine import grad
 from .graph import Array
 from .modes import enable_grad
-from .random import Generator, fork_rng
+from .random import Generator, default_generator, fork_rng
 from .tensor import Tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -216,6 +216,7 @@ class _Function:
         self.name = name
         self.func = func
         self.inputs = inputs
+        self.state = default_generator.get_state()
         self.active = [k for k, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
         if not self.active:
             raise ValueError(
@@ -245,8 +246,9 @@ class _Function:
 
     def outputs(self, arguments: list[Any]) -> list[Tensor]:
         """Return the floating outputs; the default generator starts from the same state."""
-        with fork_rng():
-            outputs = _outputs(self.func(*arguments))
+        outputs = _outputs(self.func(*arguments))
+        if default_generator.get_state() != self.state:
+            default_generator.set_state(self.state)
         for i, out in enumerate(outputs):
             if out.dtype != float64:
                 raise TypeError(

@@ -13,7 +13,7 @@ from tests.tensor.ops.table import Bad, Case, Sample, boolean, real, view
 
 __all__ = ["INDEXING"]
 
-_INDEXED: Final = real(3, 4, 5)
+_INDEXED: Final = real(3, 4, 3)
 _REPEATED: Final = np.array([0, 2, 0, -1])
 _MASK: Final = boolean(3, 4)
 
@@ -116,7 +116,7 @@ INDEXING: Final = {
         _getitem_adjoint,
         (
             *(
-                Sample((real(*_INDEXED[index].shape),), {"index": index, "shape": (3, 4, 5)})
+                Sample((real(*_INDEXED[index].shape),), {"index": index, "shape": (3, 4, 3)})
                 for index in _INDICES
             ),
             Sample((real(),), {"index": (), "shape": ()}),
