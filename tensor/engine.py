@@ -434,11 +434,8 @@ def _fitted(xp: Any, node: Node, i: int, g: Gradient) -> Gradient:
             k for k, n in enumerate(shape) if k < extra or (wanted[k - extra] == 1 and n != 1)
         )
         summed = tuple(1 if k in narrow else n for k, n in enumerate(shape))
-        if (
-            extra < 0
-            or summed[extra:] != wanted
-            or any(shape[k : k + 1] != full[k : k + 1] for k in narrow)
-        ):
+        widened = all(shape[k : k + 1] == full[k : k + 1] for k in narrow)
+        if summed[extra:] != wanted or not widened:
             raise RuntimeError(
                 f"{node.op}: its rule gave a gradient of shape {shape} for operand "
                 f"{_operand(OPS[node.op], i)} of shape {wanted}"

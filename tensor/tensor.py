@@ -441,7 +441,6 @@ class Tensor(InPlace):
         tensor.label = self.label
         if self._grad is not None:
             tensor._grad = Tensor._wrap(self._grad.data.copy())
-        memo[id(self)] = tensor
         return tensor
 
     def __reduce_ex__(self, protocol: Any) -> Any:

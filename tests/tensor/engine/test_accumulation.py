@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import tensor as st
+from micro.vocab import OpSpec
 from tensor import Tensor, grad, no_grad
 from tensor.graph import Node
-from tests.tensor.engine.helpers import leaf, weights
+from tests.tensor.engine.helpers import cases, leaf, planted, weights
 
 
 def test_gradients_add_up_over_calls() -> None:
@@ -196,10 +197,36 @@ def test_what_a_hook_sees_is_its_own(create_graph: bool) -> None:
 def test_what_a_hook_returns_stays_the_hooks() -> None:
     x, given = leaf(3), Tensor(np.ones(3))
     x.register_hook(lambda g: given)
-    for _ in range(3):
+    for loss in (x.sum(), (x * x).sum(), x.exp().sum()):
+        x.grad = None
+        loss.backward()
+        assert not np.shares_memory(x.grad.data, given.data)
         x.sum().backward()
-    np.testing.assert_array_equal(x.grad, [3, 3, 3])
-    np.testing.assert_array_equal(given, [1, 1, 1])
+        np.testing.assert_array_equal(x.grad, [2, 2, 2])
+        np.testing.assert_array_equal(given, [1, 1, 1])
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@cases(
+    "rule",
+    {
+        "g": lambda xp, g, b: g,
+        "what was saved": lambda xp, g, b: b,
+        "a view of what was saved": lambda xp, g, b: xp.transpose(b, 0, 1),
+    },
+)
+def test_whatever_a_rule_returns_the_gradient_is_the_leafs_own(
+    rule: Callable[..., Any], create_graph: bool
+) -> None:
+    spec = OpSpec("planted", ("a", "b"), domain=("real", "real"), scope="tensor")
+    x, other, seed = leaf(2, 2), weights(2, 2), weights(2, 2, seed=5)
+    kept = other.data.copy()
+    with planted(spec, np.add, {"a": rule, "b": lambda xp, g: g}) as op:
+        out = op(x, other)
+        for _ in range(3):
+            out.backward(seed, retain_graph=True, create_graph=create_graph)
+    assert not any(np.shares_memory(x.grad.data, t.data) for t in (other, seed, out))
+    np.testing.assert_array_equal(other, kept)
 
 
 def test_intermediates_returned_by_grad_are_apart_from_those_that_follow() -> None:

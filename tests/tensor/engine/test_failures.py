@@ -173,7 +173,9 @@ def test_a_recorded_pass_keeps_the_graph_unless_told_otherwise() -> None:
     x = leaf(3)
     loss = (x * x).sum()
     grad(loss, x, create_graph=True)
+    loss.backward(create_graph=True)
     grad(loss, x, create_graph=True, retain_graph=False)
+    x.grad = None
     with pytest.raises(RuntimeError, match="retain_graph=True"):
         grad(loss, x)
 
@@ -196,6 +198,14 @@ def test_a_pass_frees_only_what_it_went_through() -> None:
     grad(y.exp().sum() + loss, y)
     with pytest.raises(RuntimeError, match="retain_graph=True"):
         loss.backward(inputs=x)
+
+
+def test_a_pass_that_ends_at_an_intermediate_frees_nothing_before_it() -> None:
+    x = leaf(3)
+    h = x.exp()
+    grad((h * h).sum(), h)
+    h.sum().backward()
+    np.testing.assert_allclose(x.grad, np.exp(x.data))
 
 
 def test_what_the_rules_needed_is_let_go_during_the_pass() -> None:

@@ -339,6 +339,15 @@ def test_the_seed_has_the_dtype_of_the_loss(dtype: str) -> None:
     assert x.grad is not None and x.grad.dtype == dtype
 
 
+@pytest.mark.parametrize("seed", [np.ones(3), Tensor([1, 1, 1]), [1.0, 1.0, 1.0]], ids=repr)
+def test_a_seed_of_another_dtype_is_converted_before_anything_sees_it(seed: Any) -> None:
+    x, seen = leaf(3, dtype="float16"), list[Tensor]()
+    y = x * 1
+    y.register_hook(seen.append)
+    st.backward([y], [seed])
+    assert seen[0].dtype == np.float16 and x.grad.dtype == np.float16
+
+
 def test_a_loss_of_one_element_needs_no_gradient_whatever_its_shape() -> None:
     x = leaf(1, 1)
     (x * 3).backward()
