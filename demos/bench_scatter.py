@@ -33,6 +33,7 @@ from report import (
     environment,
     figure,
     limit_threads,
+    log_ticks,
     progress,
     rounded,
     save_figure,
@@ -204,11 +205,7 @@ def plot(rows: list[dict[str, Any]], stem: Path) -> list[Path]:
         xscale="log",
         yscale="log",
     )
-    low, high = ax.get_ylim()
-    ticks = [digit * 10.0**power for power in range(-3, 4) for digit in (1, 2, 5)]
-    ax.set_yticks([tick for tick in ticks if low <= tick <= high], minor=False)
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.yaxis.set_minor_formatter("")
+    log_ticks(ax)
     ax.legend()
     return save_figure(drawing, stem)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import platform
 import shlex
@@ -32,6 +33,7 @@ __all__ = [
     "figure",
     "import_torch",
     "limit_threads",
+    "log_ticks",
     "progress",
     "save_figure",
     "tagged",
@@ -196,6 +198,16 @@ def figure(columns: int = 1, width: float = 5.2, height: float = 3.6) -> tuple[F
         }
     )
     return pyplot.subplots(1, columns, figsize=(width * columns, height), layout="constrained")
+
+
+def log_ticks(ax: Any) -> None:
+    """Label the logarithmic y axis of ``ax`` with plain numbers: 1, 2, 5, 10, 20 and so on."""
+    low, high = ax.get_ylim()
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+    ax.set_yticks([tick for tick in ticks if low <= tick <= high], minor=False)
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter("")
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:

