@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.demos.programs import load, run
+from tests.demos.programs import load
 
 bench = load("bench_scatter")
 
@@ -48,12 +48,9 @@ def test_a_huge_one_hot_matrix_is_not_made() -> None:
 
 
 def test_it_writes_a_row_for_every_case_and_way(tmp_path: Path) -> None:
-    done = run(
-        "bench_scatter",
-        *("--cases", "64", "5", "128", "9", "--repeats", "2", "--threads", "1"),
-        *("--tag", "t", "--out", str(tmp_path)),
+    bench.main(
+        bench.Options(cases=((64, 5), (128, 9)), repeats=2, threads=1, tag="t", out=tmp_path)
     )
-    assert done.returncode == 0, done.stderr
     with (tmp_path / "bench_scatter_t.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(r["rows"], r["table"]) for r in rows] == [("64", "5")] * 4 + [("128", "9")] * 4

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.demos.programs import load, run
+from tests.demos.programs import load
 
 divergence = load("divergence")
 Run, Flip = divergence.Run, divergence.Flip
@@ -129,14 +129,21 @@ def test_batches_go_round_a_small_data_set() -> None:
 # The program
 
 
-def test_it_makes_every_run_and_writes_what_it_found(tmp_path: Path) -> None:
-    done = run(
-        "divergence",
-        *("--data", "generated", "--images", "40", "--steps", "2", "--batch-size", "8"),
-        *("--seeds", "4", "--tag", "t", "--out", str(tmp_path)),
+def test_it_makes_every_run_and_writes_what_it_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    divergence.main(
+        divergence.Options(
+            data="generated",
+            images=40,
+            steps=2,
+            batch_size=8,
+            seeds=(4,),
+            tag="t",
+            out=tmp_path,
+        )
     )
-    assert done.returncode == 0, done.stderr
-    assert "NOT MNIST" in done.stderr
+    assert "NOT MNIST" in capsys.readouterr().err
     with (tmp_path / "generated_divergence_t.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * len(divergence.RUNS)

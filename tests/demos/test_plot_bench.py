@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.demos.programs import load, run
+from tests.demos.programs import load
 
 plot_bench = load("plot_bench")
 
@@ -62,17 +62,19 @@ def test_without_pytorch_there_are_times_and_no_ratios() -> None:
     assert "| smolgrad-eager | 3 | 96 | 768 |" in plot_bench.table(made)
 
 
-def test_every_section_is_drawn_beside_the_file(tmp_path: Path) -> None:
+def test_every_section_is_drawn_beside_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "bench_threads1.json"
     path.write_text(json.dumps(content()))
-    done = run("plot_bench", str(path))
-    assert done.returncode == 0, done.stderr
+    plot_bench.main(plot_bench.Options(files=(path,)))
+    printed = capsys.readouterr().out
     for name in ("steps", "phases", "overhead", "scaling_time", "scaling_memory"):
         for suffix in ("svg", "png"):
             drawn = tmp_path / f"bench_threads1_{name}.{suffix}"
             assert drawn.stat().st_size > 500
-            assert str(drawn) in done.stdout
-    assert "| smolgrad-eager | 3 (1.50)" in done.stdout
+            assert str(drawn) in printed
+    assert "| smolgrad-eager | 3 (1.50)" in printed
 
 
 def test_the_same_figures_give_the_same_bytes(tmp_path: Path) -> None:

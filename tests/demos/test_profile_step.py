@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.demos.programs import DEMOS, load, run
+from tests.demos.programs import DEMOS, load
 
 profile_step = load("profile_step")
 
@@ -53,12 +53,9 @@ def test_functions_are_in_the_order_of_their_own_time_and_a_slow_one_comes_first
 
 @pytest.mark.parametrize(("model", "parameters"), [("char", 299_105), ("mlp", 535_818)])
 def test_it_writes_the_table_and_the_plot(tmp_path: Path, model: str, parameters: int) -> None:
-    done = run(
-        "profile_step",
-        *("--model", model, "--batch", "4", "--steps", "2", "--top", "5"),
-        *("--tag", "t", "--out", str(tmp_path)),
+    profile_step.main(
+        profile_step.Options(model=model, batch=4, steps=2, top=5, tag="t", out=tmp_path)
     )
-    assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / f"profile_{model}_t.json").read_text())
     assert summary["parameters"] == parameters
     assert summary["step_ms"] == pytest.approx(sum(summary["phases_ms"].values()), rel=1e-3)
