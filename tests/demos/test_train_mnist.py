@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.demos import programs
+
+run = partial(programs.run, "train_mnist")
 QUICK = ("--data", "generated", "--images", "1500", "--validation", "300", "--epochs", "2")
-
-
-def run(*options: str) -> subprocess.CompletedProcess[str]:
-    """Run the program without a terminal and without a network."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
-    return subprocess.run(
-        [sys.executable, "demos/train_mnist.py", *options],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
