@@ -95,6 +95,8 @@ class Op:
 
     def plan(self, needs: tuple[bool, ...]) -> tuple[tuple[int, ...], bool]:
         """Return which operands the rules mention, and whether they mention ``out``."""
+        if self.variadic:
+            needs = ()  # all operands have one rule, and there is no end of patterns
         plan = self._plans.get(needs)
         if plan is None:
             if self.variadic:

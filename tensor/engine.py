@@ -63,6 +63,12 @@ def backward(
     found = _Pass(outputs, seeds, chosen, create_graph, keep).run()
     with _collecting:
         for tensor, value in found.values():
+            if tensor._grad is not None and tensor._grad.shape != value.shape:
+                raise ShapeError(
+                    f"backward: a gradient of shape {value.shape} cannot be added to grad of shape "
+                    f"{tensor._grad.shape}: the Tensor was given other data; set its grad to None"
+                )
+        for tensor, value in found.values():
             _collect(tensor, value, create_graph)
 
 
@@ -292,23 +298,24 @@ class _Pass:
             grads = quietly.run(op.fused.function, g, needs, **given)
         else:
             grads = [self._pulled(node, i, g, values) if n else None for i, n in enumerate(needs)]
-        saved = (node.saved or {}).values()
+        record, saved = self.record, node.saved
         for i, (edge, need) in enumerate(zip(node.inputs, needs, strict=True)):
             if not need:
                 continue
             gradient = grads[i]
             if gradient is None:
                 raise RuntimeError(f"{op.name}: its rule gave no gradient for {_operand(op, i)}")
-            if not self.record and type(gradient) is not np.ndarray:
+            if not record and type(gradient) is not np.ndarray:
                 gradient = np.asarray(gradient)
             if gradient.shape != edge.shape or gradient.dtype != edge.dtype:
-                gradient = _fitted(recording if self.record else raw, node, i, gradient)
-            array = gradient.data if self.record else gradient
+                gradient = _fitted(recording if record else raw, node, i, gradient)
+            array, passed = (gradient.data, g.data) if record else (gradient, g)
             if anomaly:
                 _examine(node, i, array)
             # An array that is no view, did not pass through and was not saved is nobody else's.
-            fresh = array.base is None and array is not (g.data if self.record else g)
-            fresh = fresh and all(array is not kept.array for kept in saved)
+            fresh = array.base is None and array is not passed
+            if fresh and saved:
+                fresh = all(array is not kept.array for kept in saved.values())
             self._add(edge, gradient, fresh)
 
     def _pulled(self, node: Node, i: int, g: Gradient, values: dict[str, Any]) -> Gradient:

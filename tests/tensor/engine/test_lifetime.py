@@ -14,6 +14,7 @@ import pytest
 
 import tensor as st
 from tensor import Tensor, grad, no_grad
+from tensor.dispatch import OPS
 from tests.tensor.engine.helpers import cases, collector_off, leaf, weights
 
 
@@ -153,6 +154,13 @@ def test_memory_stays_flat_over_ten_thousand_training_steps() -> None:
 def test_views_of_a_parameter_leave_nothing_behind() -> None:
     w = leaf(3, 3)
     assert blocks_left_behind(lambda: (w.T, w[0], w.detach(), w.reshape(-1)), 2_500) < FEW
+
+
+def test_an_op_does_not_remember_every_number_of_operands() -> None:
+    x, c = leaf(1), weights(1)
+    for length in range(1, 30):
+        st.cat([x] * length + [c]).sum().backward()
+    assert len(OPS["cat"]._plans) == 1
 
 
 def test_errors_leave_nothing_behind() -> None:
