@@ -234,7 +234,28 @@ def log_softmax(a: Array, dim: int) -> Any:
     if a.ndim == 0:
         return log_softmax(a.reshape(1), 0).reshape(())
     out = _shifted(a, dim)
-    return np.subtract(out, np.log(np.sum(np.exp(out), axis=dim, keepdims=True)), out=out)
+    e = np.exp(out)
+    if e.dtype == np.float64 and dim % e.ndim == e.ndim - 1:
+        total = _sum_in_lanes(e)[..., None]
+    else:
+        total = np.sum(e, axis=dim, keepdims=True)
+    return np.subtract(out, np.log(total), out=out)
+
+
+def _sum_in_lanes(a: Array) -> Array:
+    """Return the sum along the last dimension, as eight running sums that are then joined in order.
+
+    That is the order of PyTorch's log-softmax on 512-bit vectors. Where one class is nearly
+    certain its ``p - 1``, the gradient, keeps few digits, and this order decides which: a float64
+    run follows its PyTorch twin six times as closely as with numpy's order (see DEVLOG). numpy's
+    is several times as fast, which single precision, where twins part anyway, is left.
+    """
+    lanes = 8
+    turns, rest = divmod(a.shape[-1], lanes)
+    sums = a[..., : turns * lanes].reshape(*a.shape[:-1], turns, lanes).sum(-2)
+    sums[..., :rest] += a[..., turns * lanes :]
+    total: Array = np.add.accumulate(sums, axis=-1)[..., -1]
+    return total
 
 
 def _classified(a: Array, target: Array, ignore_index: int) -> tuple[Array, Array, Array]:
