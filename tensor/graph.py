@@ -132,6 +132,11 @@ class Node:
         self.retains: weakref.ref[Tensor] | None = None
         self.site: str | None = None
 
+    @property
+    def symbol(self) -> str:
+        """What a drawing writes in the op's place."""
+        return vocab.VOCAB[self.op].symbol if self.op in vocab.VOCAB else self.op
+
     def __repr__(self) -> str:
         made = f", made at {self.site}" if self.site else ""
         return f"<{self.op} node: shape {self.shape}, {self.dtype}{made}>"

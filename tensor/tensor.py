@@ -124,6 +124,11 @@ class Tensor(InPlace):
         return "" if self.node is None else self.node.op
 
     @property
+    def symbol(self) -> str:
+        """What a drawing writes in the op's place."""
+        return "" if self.node is None else self.node.symbol
+
+    @property
     def inputs(self) -> tuple[Edge, ...]:
         """Where the operands came from, in order, repeats kept."""
         return () if self.node is None else self.node.inputs
