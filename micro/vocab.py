@@ -104,6 +104,18 @@ def _array_op(
     )
 
 
+# What an op shares with its adjoints and companions.
+_CONVOLUTION: Final[dict[str, Any]] = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
+_POOL: Final[dict[str, Any]] = {"kernel_size": REQUIRED, "stride": None, "padding": 0}
+_MAX_POOL: Final[dict[str, Any]] = {**_POOL, "dilation": 1, "ceil_mode": False}
+_AVG_POOL: Final[dict[str, Any]] = {
+    **_POOL,
+    "ceil_mode": False,
+    "count_include_pad": True,
+    "divisor_override": None,
+}
+
+
 VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
     # arithmetic
     _op("add", "a b", "+"),
@@ -210,6 +222,31 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
         eps=1e-5,
     ),
     _array_op("dropout", "a mask", "real bool", p=0.5),
+    _array_op(
+        "attention_weights",
+        "query key attn_mask",
+        optional=("attn_mask",),
+        kinks="0 in a row that sees no key",
+        is_causal=False,
+        scale=None,
+    ),
+    _array_op(
+        "scaled_dot_product_attention",
+        "query key value attn_mask",
+        symbol="attention",
+        optional=("attn_mask",),
+        kinks="0 in a row that sees no key",
+        is_causal=False,
+        scale=None,
+    ),
+    # convolution and pooling
+    _array_op("conv2d", "a weight bias", optional=("bias",), **_CONVOLUTION),
+    _array_op("conv2d_input_adjoint", "a weight", shape=REQUIRED, **_CONVOLUTION),
+    _array_op("conv2d_weight_adjoint", "a input", shape=REQUIRED, **_CONVOLUTION),
+    _array_op("max_pool2d", "a", kinks="the first of equal elements, the last NaN", **_MAX_POOL),
+    _array_op("max_pool2d_indices", "a", differentiable=False, **_MAX_POOL),
+    _array_op("avg_pool2d", "a", **_AVG_POOL),
+    _array_op("avg_pool2d_adjoint", "a", shape=REQUIRED, **_AVG_POOL),
     # conversion
     _array_op("cast", "a", dtype=REQUIRED),
     _array_op("clone", "a"),

@@ -393,7 +393,7 @@ def _arguments(op: Op, node: Node, record: bool) -> dict[str, Any]:
     """Return everything that the rules of ``op`` may ask for by name."""
     _check(node)
     assert node.saved is not None
-    values: dict[str, Any] = dict(node.attrs)
+    values: dict[str, Any] = {"attrs": node.attrs, **node.attrs}
     if op.variadic:
         values["shapes"] = [edge.shape for edge in node.inputs]
         names: Sequence[str] = ()

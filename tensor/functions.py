@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from . import ops
 from .dispatch import Operand
-from .dtypes import as_dtype, float32
+from .dtypes import as_dtype, check_bool, float32
 from .random import Generator, default_generator
 from .shapes import size
 from .tensor import Tensor
@@ -27,6 +28,7 @@ __all__ = [
     "randint",
     "randn",
     "randperm",
+    "scaled_dot_product_attention",
     "zeros",
     "zeros_like",
 ]
@@ -88,6 +90,48 @@ def dropout(
     if not training or p == 0:
         return a
     return ops.dropout(a, (generator or default_generator).bernoulli(1 - p, a.shape), p)
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return ``dropout(softmax(scale * query @ key.T + attn_mask)) @ value``.
+
+    Shapes: ``query`` is ``(..., L, E)``, ``key`` ``(..., S, E)``, ``value``
+    ``(..., S, V)``; the result is ``(..., L, V)``. Leading dimensions are
+    broadcast. ``attn_mask`` is expandable to ``(..., L, S)`` and either bool,
+    True where a row may see a key, or added to the scores. With ``is_causal``
+    row i sees keys 0 to i alone. ``scale`` is ``1 / sqrt(E)`` by default. A row
+    that sees no key gives 0. Dropout is applied whenever ``dropout_p`` is above
+    0: pass 0 outside training.
+    Source: Vaswani et al., 2017, arXiv:1706.03762.
+
+    Raises:
+        ShapeError: shapes that do not fit, or both a mask and ``is_causal``.
+        RuntimeError: dtypes that differ or are not floating.
+        ValueError: ``dropout_p`` outside [0, 1].
+    """
+    name = "scaled_dot_product_attention"
+    if not 0 <= dropout_p <= 1:
+        raise ValueError(f"{name}: dropout_p must lie in [0, 1], got {dropout_p}")
+    mask: Any = attn_mask
+    if mask is not None and not isinstance(mask, Tensor):
+        mask = Tensor(mask)
+    if mask is not None and mask.dtype.kind != "f":
+        check_bool(f"{name}: attn_mask", mask.data)
+        mask = ops.where(mask, 0.0, -math.inf).to(query.dtype)
+    if dropout_p == 0:
+        return ops.scaled_dot_product_attention(query, key, value, mask, is_causal, scale)
+    weights = ops.attention_weights(query, key, mask, is_causal, scale)
+    return ops.matmul(dropout(weights, dropout_p, generator=generator), value)
 
 
 def _made(array: Any, requires_grad: bool) -> Tensor:

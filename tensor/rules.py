@@ -8,7 +8,8 @@ what is not asked for is not kept alive:
 
     a, b, ...        an operand of the op          out         its result
     a_shape, ...     an operand's shape            dim, ...    an attribute
-    i, shapes        (variadic ops) which operand this is, and all their shapes
+    attrs            all attributes                i, shapes    (variadic ops) which operand
+                                                                this is, and all their shapes
 
 A rule never writes into anything it is given. It may return a gradient of the
 broadcast shape: summing it down to the operand's, and casting it to the
@@ -331,6 +332,131 @@ def _layer_norm_weight(
 vjp("cross_entropy", a=_cross_entropy)
 vjp("layer_norm", a=_layer_norm_a, weight=_layer_norm_weight, bias=lambda xp, g: g)
 vjp("dropout", a=lambda xp, g, mask, p: xp.dropout(g, mask, p))
+
+# Attention. The gradient of the scores is that of a softmax along the keys.
+
+
+def _scores(xp: Any, g: Any, out: Any) -> Any:
+    return out * (g - xp.sum(g * out, -1, True))
+
+
+def _scale(operand: Any, scale: float | None) -> float:
+    return 1 / math.sqrt(max(operand.shape[-1], 1)) if scale is None else scale
+
+
+def _by_query(xp: Any, scores: Any, key: Any, scale: float | None) -> Any:
+    return xp.matmul(scores, key) * _scale(key, scale)
+
+
+def _by_key(xp: Any, scores: Any, query: Any, scale: float | None) -> Any:
+    return xp.matmul(xp.transpose(scores, -2, -1), query) * _scale(query, scale)
+
+
+vjp(
+    "attention_weights",
+    query=lambda xp, g, key, out, scale: _by_query(xp, _scores(xp, g, out), key, scale),
+    key=lambda xp, g, query, out, scale: _by_key(xp, _scores(xp, g, out), query, scale),
+    attn_mask=_scores,
+)
+
+
+def _attention_scores(
+    xp: Any, g: Any, query: Any, key: Any, value: Any, attn_mask: Any, attrs: Any
+) -> Any:
+    weights = xp.attention_weights(query, key, attn_mask, **attrs)
+    return _scores(xp, xp.matmul(g, xp.transpose(value, -2, -1)), weights)
+
+
+def _attention_query(
+    xp: Any, g: Any, query: Any, key: Any, value: Any, attn_mask: Any, attrs: Any
+) -> Any:
+    scores = _attention_scores(xp, g, query, key, value, attn_mask, attrs)
+    return _by_query(xp, scores, key, attrs["scale"])
+
+
+def _attention_key(
+    xp: Any, g: Any, query: Any, key: Any, value: Any, attn_mask: Any, attrs: Any
+) -> Any:
+    scores = _attention_scores(xp, g, query, key, value, attn_mask, attrs)
+    return _by_key(xp, scores, query, attrs["scale"])
+
+
+def _attention_value(xp: Any, g: Any, query: Any, key: Any, attn_mask: Any, attrs: Any) -> Any:
+    weights = xp.attention_weights(query, key, attn_mask, **attrs)
+    return xp.matmul(xp.transpose(weights, -2, -1), g)
+
+
+def _attention_mask(
+    xp: Any, g: Any, query: Any, key: Any, value: Any, attn_mask: Any, attrs: Any
+) -> Any:
+    scores = _attention_scores(xp, g, query, key, value, attn_mask, attrs)
+    # The engine sums over what is repeated in the result, but the scores are not of its shape.
+    shape, ahead = attn_mask.shape, len(scores.shape) - len(attn_mask.shape)
+    repeated = tuple(
+        d for d in range(len(scores.shape)) if d < ahead or shape[d - ahead] != scores.shape[d]
+    )
+    return xp.reshape(xp.sum(scores, repeated, True), shape) if repeated else scores
+
+
+vjp(
+    "scaled_dot_product_attention",
+    query=_attention_query,
+    key=_attention_key,
+    value=_attention_value,
+    attn_mask=_attention_mask,
+)
+
+# Convolution is linear in its input and in its weight. Its result times a third array is linear
+# in all three: to each of them belongs a product of the other two, which is the convolution
+# itself or one of its adjoints.
+
+
+def _moves(attrs: Any) -> dict[str, Any]:
+    """Return how a kernel moves: the attributes of an adjoint without its shape."""
+    return {name: value for name, value in attrs.items() if name != "shape"}
+
+
+def _conv2d(xp: Any, a: Any, weight: Any, attrs: Any) -> Any:
+    return xp.conv2d(a, weight, None, **_moves(attrs))
+
+
+def _conv2d_a(xp: Any, g: Any, weight: Any, a_shape: Any, attrs: Any) -> Any:
+    return xp.conv2d_input_adjoint(g, weight, a_shape, **_moves(attrs))
+
+
+def _conv2d_weight(xp: Any, g: Any, a: Any, weight_shape: Any, attrs: Any) -> Any:
+    return xp.conv2d_weight_adjoint(g, a, weight_shape, **_moves(attrs))
+
+
+vjp(
+    "conv2d",
+    a=_conv2d_a,
+    weight=_conv2d_weight,
+    bias=lambda xp, g: xp.sum(g, (0, -2, -1) if len(g.shape) == 4 else (-2, -1)),
+)
+vjp(
+    "conv2d_input_adjoint",
+    a=_conv2d,
+    weight=lambda xp, g, a, weight_shape, attrs: _conv2d_weight(xp, a, g, weight_shape, attrs),
+)
+vjp(
+    "conv2d_weight_adjoint",
+    a=lambda xp, g, input, attrs: _conv2d(xp, input, g, attrs),
+    input=lambda xp, g, a, input_shape, attrs: _conv2d_a(xp, a, g, input_shape, attrs),
+)
+
+# Pooling: reading the largest element adjoins to adding to it, and averaging is linear.
+
+
+def _max_pool2d(xp: Any, g: Any, a: Any, a_shape: Any, attrs: Any) -> Any:
+    winners = xp.reshape(xp.max_pool2d_indices(a, **attrs), (-1,))
+    flat = xp.getitem_adjoint(xp.reshape(g, (-1,)), winners, (math.prod(a_shape),))
+    return xp.reshape(flat, a_shape)
+
+
+vjp("max_pool2d", a=_max_pool2d)
+vjp("avg_pool2d", a=lambda xp, g, a_shape, attrs: xp.avg_pool2d_adjoint(g, a_shape, **attrs))
+vjp("avg_pool2d_adjoint", a=lambda xp, g, attrs: xp.avg_pool2d(g, **_moves(attrs)))
 
 # Conversion.
 

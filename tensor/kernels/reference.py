@@ -72,16 +72,17 @@ def _is_zero(a: Any) -> bool:
     return np.ndim(a) == 0 and a == 0 and not np.signbit(a)
 
 
-def masked(a: Array, mask: Array) -> Any:
+def masked(a: Array, mask: Array, out: Array | None = None) -> Any:
     """Return ``a`` where ``mask`` holds and 0 elsewhere, whatever stands in ``a``.
 
     The bits of each number are multiplied by 1 or 0: unlike a product this makes no NaN of
     infinity, and it is ten times as fast as a choice by a mask without pattern.
     """
     if a.dtype.kind != "f":
-        return np.multiply(a, mask, dtype=a.dtype)
-    same = a.shape == mask.shape
-    out = np.empty(a.shape if same else np.broadcast_shapes(a.shape, mask.shape), a.dtype)
+        return np.multiply(a, mask, out=out, dtype=a.dtype)
+    if out is None:
+        same = a.shape == mask.shape
+        out = np.empty(a.shape if same else np.broadcast_shapes(a.shape, mask.shape), a.dtype)
     bits = f"i{a.itemsize}"
     np.multiply(a.view(bits), mask, out=out.view(bits))
     return out

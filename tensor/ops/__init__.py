@@ -10,7 +10,9 @@ from micro.vocab import install_operators
 
 from ..dispatch import OPS, recording
 from ..tensor import Tensor
-from .elementwise import *  # noqa: F403 - the families together are the ops
+from .attention import *  # noqa: F403 - the families together are the ops
+from .convolution import *  # noqa: F403
+from .elementwise import *  # noqa: F403
 from .fused import *  # noqa: F403
 from .indexing import *  # noqa: F403
 from .linalg import *  # noqa: F403
@@ -24,6 +26,9 @@ install_operators(Tensor, vars(recording))
 _FUNCTIONS = {
     *("where", "cat", "stack", "linear", "layer_norm", "cross_entropy", "dropout"),
     *("getitem", "getitem_adjoint", "embedding", "embedding_adjoint", "one_hot", "cast"),
+    *("attention_weights", "scaled_dot_product_attention"),
+    *("conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint"),
+    *("max_pool2d", "max_pool2d_indices", "avg_pool2d", "avg_pool2d_adjoint"),
 }
 
 # Every other op is also a method, unless Tensor defines it in a form of its own.

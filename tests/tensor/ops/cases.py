@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from tests.tensor.ops.algebra_cases import ALGEBRA
+from tests.tensor.ops.attention_cases import ATTENTION
+from tests.tensor.ops.convolution_cases import CONVOLUTION
 from tests.tensor.ops.elementwise_cases import ELEMENTWISE
 from tests.tensor.ops.fused_cases import FUSED
 from tests.tensor.ops.indexing_cases import INDEXING
@@ -26,4 +28,6 @@ CASES: Final[dict[str, Case]] = {
     **SHAPE,
     **INDEXING,
     **FUSED,
+    **ATTENTION,
+    **CONVOLUTION,
 }

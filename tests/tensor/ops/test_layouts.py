@@ -65,6 +65,8 @@ ROUNDED = {
     *("sum", "mean", "var", "logsumexp", "softmax", "log_softmax", "cross_entropy", "layer_norm"),
     # BLAS has other routines for other strides.
     *("matmul", "linear", "embedding", "embedding_adjoint"),
+    *("conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint"),
+    *("attention_weights", "scaled_dot_product_attention"),
 }
 
 

@@ -34,7 +34,7 @@ def arguments(name: str, sample: Sample, dtype: str) -> dict[str, Any]:
     values: dict[str, Any] = dict(zip(spec.inputs, arrays, strict=True))
     shapes = {f"{key}_shape": np.shape(a) for key, a in values.items()}
     out = np.asarray(quietly.run(OPS[name].kernel, **values, **attrs))
-    return {**values, **shapes, **attrs, "out": out}
+    return {**values, **shapes, **attrs, "attrs": attrs, "out": out}
 
 
 def summed(g: Any, like: Any) -> Any:

@@ -1,0 +1,374 @@
+"""Convolution and pooling: a small kernel that moves over planes.
+
+At every step a kernel's taps lie on places of the plane that are a stride
+apart from one step to the next. What one tap sees in the course of all steps
+is a strided slice, and what all of them see is a strided view; nothing here
+loops over elements. A convolution is then a product of matrices: the weights
+times the columns that the view is copied into (im2col). The columns are made
+for a few samples at a time, so that they are still in the cache when they are
+multiplied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ..errors import ShapeError
+from ..graph import Array
+from .half import in_single
+from .reference import masked
+from .scatter import add_at
+
+__all__ = [
+    "Axis",
+    "Plane",
+    "avg_pool2d",
+    "avg_pool2d_adjoint",
+    "conv2d",
+    "conv2d_input_adjoint",
+    "conv2d_weight_adjoint",
+    "max_pool2d",
+    "max_pool2d_backward",
+    "max_pool2d_indices",
+]
+
+# Columns are made in blocks of about this many bytes: half of a usual second-level cache.
+BLOCK: Final = 2**20
+
+# With fewer steps than this in a plane a product for each sample is too small for BLAS.
+FEW_STEPS: Final = 64
+
+
+class Axis(NamedTuple):
+    """A kernel that moves along one dimension.
+
+    At step t the tap k lies at ``t * stride + k * dilation - before``.
+    """
+
+    size: int
+    taps: int
+    stride: int
+    before: int
+    after: int
+    dilation: int
+    steps: int
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        size: int,
+        taps: int,
+        stride: int,
+        padding: tuple[int, int],
+        dilation: int = 1,
+        ceil: bool = False,
+    ) -> Axis:
+        """Return the axis with its number of steps; with ``ceil`` the last may stick out.
+
+        Raises:
+            ShapeError: the kernel does not fit even once.
+        """
+        before, after = padding
+        reach = dilation * (taps - 1) + 1
+        room = size + before + after - reach
+        steps = (room + (stride - 1 if ceil else 0)) // stride + 1
+        if ceil and (steps - 1) * stride >= size + before:
+            steps -= 1  # the last step would begin in the padding behind the plane
+        if steps < 1:
+            raise ShapeError(
+                f"the kernel spans {reach} in {name}, but with its padding the input has only "
+                f"{size + before + after}; enlarge the padding or use a smaller kernel"
+            )
+        return cls(size, taps, stride, before, after, dilation, steps)
+
+    @property
+    def padded(self) -> int:
+        """The size with the padding."""
+        return self.before + self.size + self.after
+
+    def meetings(self) -> Iterator[tuple[slice, slice]]:
+        """Yield, for every tap that meets the input, the steps at which it does, and where."""
+        for tap in range(self.taps):
+            offset = tap * self.dilation - self.before
+            first = max(0, -(offset // self.stride))
+            last = min(self.steps - 1, (self.size - 1 - offset) // self.stride)
+            if first <= last:
+                start = first * self.stride + offset
+                stop = last * self.stride + offset + 1
+                yield slice(first, last + 1), slice(start, stop, self.stride)
+
+
+class Plane(NamedTuple):
+    """A kernel that moves over a plane."""
+
+    rows: Axis
+    columns: Axis
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The size of the plane."""
+        return self.rows.size, self.columns.size
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The size of the result."""
+        return self.rows.steps, self.columns.steps
+
+    @property
+    def taps(self) -> tuple[int, int]:
+        """The size of the kernel."""
+        return self.rows.taps, self.columns.taps
+
+    def meetings(self) -> Iterator[tuple[Any, Any]]:
+        """Yield, for every tap in the order of rows, the steps at which it meets, and where."""
+        for steps, places in self.rows.meetings():
+            for more_steps, more_places in self.columns.meetings():
+                yield (..., steps, more_steps), (..., places, more_places)
+
+
+# Convolution.
+
+
+def _parts(count: int, width: int, itemsize: int) -> Iterator[slice]:
+    """Yield slices of ``count`` samples, of each of which ``width`` numbers are made."""
+    step = max(1, BLOCK // max(1, width * itemsize))
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
+def _padded(a: Array, plane: Plane) -> Array:
+    (height, width), (rows, columns) = plane.size, plane
+    if (rows.padded, columns.padded) == (height, width):
+        return a
+    out = np.zeros((*a.shape[:2], rows.padded, columns.padded), a.dtype)
+    out[:, :, rows.before : rows.before + height, columns.before : columns.before + width] = a
+    return out
+
+
+def _seen(a: Array, dim: int, axis: Axis) -> Array:
+    """Return a view with a dimension of taps before ``dim``, which becomes that of the steps."""
+    shape, strides = list(a.shape), list(a.strides)
+    stride = strides[dim]
+    shape[dim : dim + 1] = axis.taps, axis.steps
+    strides[dim : dim + 1] = stride * axis.dilation, stride * axis.stride
+    return as_strided(a, shape, strides, writeable=False)
+
+
+def _columns(a: Array, plane: Plane, samples_last: bool) -> Array:
+    """Return what the taps see (samples, channels, *taps, *steps), or with samples after taps."""
+    rows, columns = plane
+    seen = _seen(_padded(a, plane), 3, columns).swapaxes(2, 3)  # (N, C, column taps, H, steps)
+    if rows.stride == 1 and rows.taps > 1 < columns.taps:
+        seen = np.ascontiguousarray(seen)  # now what a tap sees in a plane is one run
+    seen = _seen(seen, 3, rows)  # (N, C, column taps, row taps, row steps, column steps)
+    order = (1, 3, 2, 0, 4, 5) if samples_last else (0, 1, 3, 2, 4, 5)
+    return np.ascontiguousarray(seen.transpose(order))
+
+
+@in_single
+def conv2d(a: Array, weight: Array, bias: Array | None, plane: Plane, groups: int) -> Any:
+    """Return the convolution of ``a`` (N, C, H, W) with ``weight`` (O, C / groups, KH, KW)."""
+    samples, outputs, steps = len(a), len(weight), math.prod(plane.steps)
+    taps = math.prod(weight.shape[1:])
+    out = np.empty((samples, outputs, *plane.steps), a.dtype)
+    kernels = np.ascontiguousarray(weight).reshape(groups, outputs // groups, taps)
+    for part in _parts(samples, groups * taps * steps, a.itemsize):
+        target, few = out[part], steps < FEW_STEPS
+        columns, n = _columns(a[part], plane, samples_last=few), len(target)
+        if few:
+            product = np.matmul(kernels, columns.reshape(groups, taps, n * steps))
+            target[...] = product.reshape(outputs, n, *plane.steps).swapaxes(0, 1)
+        else:
+            each = target.reshape(n, groups, outputs // groups, steps)
+            np.matmul(kernels, columns.reshape(n, groups, taps, steps), out=each)
+        if bias is not None:
+            target += bias[:, None, None]
+    return out
+
+
+@in_single
+def conv2d_weight_adjoint(g: Array, a: Array, plane: Plane, groups: int) -> Any:
+    """Return the gradient of a convolution's weight: ``g`` times the columns of ``a``."""
+    (samples, outputs), steps = g.shape[:2], math.prod(plane.steps)
+    each, out_each = a.shape[1] // groups, outputs // groups
+    taps = each * math.prod(plane.taps)
+    total = np.zeros((groups, taps, out_each), g.dtype)
+    for part in _parts(samples, groups * taps * steps, a.itemsize):
+        width = len(a[part]) * steps
+        columns = _columns(a[part], plane, samples_last=True).reshape(groups, taps, width)
+        rows = np.ascontiguousarray(g[part].swapaxes(0, 1)).reshape(groups, out_each, width)
+        total += np.matmul(columns, rows.swapaxes(1, 2))
+    out = np.empty((outputs, each, *plane.taps), g.dtype)
+    out.reshape(groups, out_each, taps)[...] = total.swapaxes(1, 2)
+    return out
+
+
+@in_single
+def conv2d_input_adjoint(g: Array, weight: Array, plane: Plane, groups: int) -> Any:
+    """Return the gradient of a convolution's input: the columns' gradients, added up (col2im).
+
+    With a stride of 1, and ``g`` widened with zeros to the padded plane, what
+    a tap sees in all channels is one run in memory, and what the next one sees
+    is the same, shifted: the additions go through without a stop at each row.
+    Rows and planes share the zeros between them.
+    """
+    (samples, outputs), (rows, columns) = g.shape[:2], plane
+    each, out_each = weight.shape[1], outputs // groups
+    height, width, positions = rows.padded, columns.padded, plane.steps
+    # A weight that is not finite would make NaN of the zeros.
+    if rows.stride == columns.stride == 1 and math.isfinite(weight.sum(dtype=np.float64)):
+        height = max(rows.size + max(rows.before, rows.after), rows.steps)
+        width = max(columns.size + max(columns.before, columns.after), columns.steps)
+        positions = height, width
+    taps, area, count = each * math.prod(plane.taps), height * width, math.prod(positions)
+    kernels = weight.reshape(groups, out_each, each, *plane.taps).transpose(0, 3, 4, 2, 1)
+    kernels = np.ascontiguousarray(kernels).reshape(groups, taps, out_each)
+    # The steps of the last positions reach beyond the last plane.
+    beyond = rows.dilation * (rows.taps - 1) * width + columns.dilation * (columns.taps - 1)
+    out = np.empty((samples, groups * each, *plane.size), g.dtype)
+    for part in _parts(samples, groups * taps * count, g.itemsize):
+        n = len(out[part])
+        widened = np.zeros((outputs, n, *positions), g.dtype)
+        widened[:, :, : rows.steps, : columns.steps] = g[part].swapaxes(0, 1)
+        product = _product(kernels, widened.reshape(groups, out_each, n * count))
+        gradients = product.reshape(groups, *plane.taps, each, n, *positions)
+        memory = np.zeros(groups * each * n * area + beyond, g.dtype)
+        shifts = (rows.dilation * width, columns.dilation)
+        strides = (each * n * area, *shifts, n * area, area, rows.stride * width, columns.stride)
+        seen = as_strided(memory, gradients.shape, [stride * g.itemsize for stride in strides])
+        for i in range(rows.taps):
+            for j in range(columns.taps):
+                np.add(seen[:, i, j], gradients[:, i, j], out=seen[:, i, j])
+        planes = memory[: groups * each * n * area].reshape(groups * each, n, height, width)
+        inside = planes[:, :, rows.before :, columns.before :][:, :, : rows.size, : columns.size]
+        out[part] = inside.swapaxes(0, 1)
+    return out
+
+
+def _product(a: Array, b: Array) -> Array:
+    """Return ``a @ b``; of inner size 1 it is an outer product, which a GEMM is slow at."""
+    product: Array = a * b if a.shape[-1] == 1 else np.matmul(a, b)
+    return product
+
+
+# Pooling. A maximum or a sum over a window is taken along rows, then along columns.
+
+
+def _pooled(ufunc: np.ufunc, a: Array, plane: Plane, start: Any) -> Array:
+    for axis, dim in zip(plane, (-2, -1), strict=True):
+        along = np.moveaxis(a, dim, 0)
+        meetings = list(axis.meetings())
+        whole = [places for steps, places in meetings if steps == slice(0, axis.steps)]
+        if len(whole) > 1:  # the first two need nothing to start from
+            out = np.asarray(ufunc(along[whole[0]], along[whole[1]]))
+            meetings = [m for m in meetings if m[1] not in whole[:2]]
+        else:
+            out = np.moveaxis(np.full(_resized(a, dim, axis.steps), start, a.dtype), dim, 0)
+        for steps, places in meetings:
+            ufunc(out[steps], along[places], out=out[steps])
+        a = np.moveaxis(out, 0, dim)
+    return a
+
+
+def _resized(a: Array, dim: int, size: int) -> tuple[int, ...]:
+    """Return the shape of ``a`` with another size of the dimension ``dim``, which is negative."""
+    return (*a.shape[:dim], size, *a.shape[a.ndim + dim + 1 :])
+
+
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def max_pool2d(a: Array, plane: Plane) -> Any:
+    """Return the largest element of every window (..., H, W); NaN counts as largest."""
+    return _pooled(np.maximum, a, plane, _lowest(a.dtype))
+
+
+def max_pool2d_indices(a: Array, plane: Plane) -> Any:
+    """Return the positions in ``a.reshape(-1)`` of every window's first largest element.
+
+    Where there are NaN, of the last of them.
+    """
+    return _positions(_winners(a, max_pool2d(a, plane), plane), a.shape, plane)
+
+
+def _winners(a: Array, out: Array, plane: Plane) -> Array:
+    """Return which tap, in the order of ``plane.meetings()``, sees each window's maximum first."""
+    meetings = list(plane.meetings())
+    winners = np.zeros(out.shape, np.min_scalar_type(len(meetings)))
+    # It is the number of taps that come before it.
+    before = np.ones(out.shape, bool)
+    for steps, places in meetings[:-1]:
+        before[steps] &= a[places] != out[steps]
+        np.add(winners, before.view(np.uint8), out=winners)
+    if np.isnan(out).any():
+        for tap, (steps, places) in enumerate(meetings):
+            np.copyto(winners[steps], tap, where=np.isnan(a[places]))
+    return winners
+
+
+def _positions(winners: Array, shape: tuple[int, ...], plane: Plane) -> Array:
+    """Return where the winning taps lie in an array of ``shape``, laid out in one row."""
+    (rows, columns), (height, width) = plane, plane.size
+    shifts = [
+        (at[1].start - steps[1].start * rows.stride) * width
+        + (at[2].start - steps[2].start * columns.stride)
+        for steps, at in plane.meetings()
+    ]
+    found: Array = np.array(shifts)[winners]
+    found += (np.arange(rows.steps) * rows.stride * width)[:, None]
+    found += np.arange(columns.steps) * columns.stride
+    found += np.arange(math.prod(shape[:-2])).reshape(*shape[:-2], 1, 1) * (height * width)
+    return found
+
+
+def max_pool2d_backward(g: Array, a: Array, out: Array, plane: Plane) -> Any:
+    """Return ``g`` at the places of the largest elements, added up where windows overlap."""
+    winners = _winners(a, out, plane)
+    if any(axis.stride < axis.dilation * (axis.taps - 1) + 1 for axis in plane):
+        positions = _positions(winners, a.shape, plane).reshape(-1)
+        return add_at(g.reshape(-1), positions, (a.size,)).reshape(a.shape)
+    gradient = np.zeros(a.shape, g.dtype)
+    for tap, (steps, places) in enumerate(plane.meetings()):
+        masked(g[steps], winners[steps] == tap, out=gradient[places])
+    return gradient
+
+
+def _divisor(plane: Plane, whole: bool, divisor: int | None, dtype: np.dtype[Any]) -> Array:
+    """Return what the sum of each window is divided by, of shape (*steps) or ()."""
+    if divisor is not None:
+        return np.asarray(divisor, dtype)
+    counts = []
+    for axis in plane:
+        first = np.arange(axis.steps) * axis.stride - axis.before
+        last = np.minimum(first + axis.taps, axis.size + axis.after)
+        if not whole:
+            first, last = np.maximum(first, 0), np.minimum(last, axis.size)
+        counts.append(last - first)
+    return np.multiply.outer(*counts).astype(dtype)
+
+
+@in_single
+def avg_pool2d(a: Array, plane: Plane, whole: bool, divisor: int | None) -> Any:
+    """Return the mean of every window (..., H, W), with its padding if ``whole``."""
+    total = _pooled(np.add, a, plane, 0)
+    return np.divide(total, _divisor(plane, whole, divisor, a.dtype), out=total)
+
+
+@in_single
+def avg_pool2d_adjoint(g: Array, plane: Plane, whole: bool, divisor: int | None) -> Any:
+    """Return the gradient of ``avg_pool2d``: each window's share, added to all its elements."""
+    g = g / _divisor(plane, whole, divisor, g.dtype)
+    for axis, dim in zip(plane, (-2, -1), strict=True):
+        along = np.moveaxis(g, dim, 0)
+        g = np.zeros(_resized(g, dim, axis.size), g.dtype)
+        out = np.moveaxis(g, dim, 0)
+        for steps, places in axis.meetings():
+            np.add(out[places], along[steps], out=out[places])
+    return g
