@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from micro.vocab import OpSpec
-from tensor import Tensor
+from tensor import Tensor, is_grad_enabled
 from tensor.dispatch import OPS, raw, recording, register
 
 R = TypeVar("R")
@@ -29,6 +29,13 @@ def leaf(*shape: int, seed: int = 0, dtype: Any = np.float64) -> Tensor:
 def weights(*shape: int, seed: int = 99, dtype: Any = np.float64) -> Tensor:
     """Random and non-uniform, to contract an output with."""
     return Tensor(np.random.default_rng(seed).normal(size=shape).astype(dtype))
+
+
+def records() -> bool:
+    """Whether an op is recorded here: what the mode is about."""
+    recorded = (leaf(1) * 2).requires_grad
+    assert recorded == is_grad_enabled()
+    return recorded
 
 
 def cases(names: str, rows: dict[str, Any]) -> pytest.MarkDecorator:
