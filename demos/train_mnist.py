@@ -32,6 +32,7 @@ from report import (
     figure,
     import_torch,
     limit_threads,
+    log_ticks,
     progress,
     rounded,
     save_figure,
@@ -325,11 +326,14 @@ def plot(rows: list[dict[str, Any]], summary: dict[str, Any], stem: Path) -> lis
             errors = [100 * (1 - row[f"{name}_accuracy"]) for row in rows]
             axes[1].plot(epochs, errors, label=name, **style)
     axes[0].set(title="Cross-entropy", ylabel="nats per image", yscale="log")
-    axes[1].set(title="Images classified wrongly", ylabel="per cent", ylim=(0, None))
+    log_ticks(axes[0])
     if twin:
+        errors = [100 * (1 - row["torch_test_accuracy"]) for row in rows]
+        axes[1].plot(epochs, errors, label="test, PyTorch", **STYLES[3])
         differences = [row["max_weight_difference"] for row in rows]
-        axes[2].plot(epochs, differences, **STYLES[3])
-        axes[2].set(title="Largest weight difference to PyTorch", yscale="log")
+        axes[2].plot(epochs, differences, **STYLES[0])
+        axes[2].set(title="Largest difference of a weight to PyTorch", ylim=(0, None))
+    axes[1].set(title="Images classified wrongly", ylabel="per cent", ylim=(0, None))
     for ax in axes:
         ax.set_xlabel("epoch")
         ax.xaxis.get_major_locator().set_params(integer=True)
