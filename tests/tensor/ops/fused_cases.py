@@ -70,6 +70,7 @@ FUSED: Final = {
             Sample((real(3), np.array(2))),
             Sample((real(3), np.array(2)), {"reduction": "none"}),
             Sample((real(4, 1), np.zeros(4, np.int64))),
+            Sample((real(4, 1), np.array([0, -100, 0, -100]))),
             Sample((real(0, 3), np.zeros(0, np.int64)), {"reduction": "sum"}),
             Sample((real(0, 3), np.zeros(0, np.int64)), {"reduction": "none"}),
         ),

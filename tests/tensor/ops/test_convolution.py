@@ -16,7 +16,7 @@ from torch.nn import functional
 
 import tensor
 from tensor import Tensor, avg_pool2d, conv2d, grad, max_pool2d
-from tensor.dispatch import OPS, raw
+from tensor.dispatch import raw
 from tensor.kernels import convolution
 from tests.tensor.tolerances import assert_close
 
@@ -288,8 +288,7 @@ def test_no_rule_keeps_more_than_it_mentions(name: str) -> None:
     attrs = {} if name == "conv2d" else {"kernel_size": 2}
     node = getattr(tensor, name)(*(Tensor(x, requires_grad=True) for x in operands), **attrs).node
     kept = {"conv2d": {"a", "weight"}, "max_pool2d": {"a", "out"}, "avg_pool2d": set()}
-    assert node is not None and set(node.saved) == kept[name]
-    assert OPS[name].name == name
+    assert node is not None and set(node.saved or {}) == kept[name]
 
 
 # A network

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from micro.vocab import VOCAB
 from tensor import Tensor, grad
 from tensor.tensor import from_numpy
 from tests.tensor.ops.cases import CASES
-from tests.tensor.ops.harness import call, every, leaves, requiring, weights_for
+from tests.tensor.ops.harness import call, leaves, requiring, weights_for
 from tests.tensor.ops.table import Sample
 from tests.tensor.tolerances import assert_close
 
@@ -79,12 +80,12 @@ def run(name: str, sample: Sample, dtype: str, make: Any) -> tuple[Any, ...]:
     return (out.data, *(g.data for g in found if g is not None))
 
 
-@every(list(VOCAB))
-def test_the_layout_of_the_operands_changes_nothing(name: str, sample: Sample) -> None:
-    for dtype in ("float32", "float64"):
+@pytest.mark.parametrize("name", VOCAB)
+def test_the_layout_of_the_operands_changes_nothing(name: str) -> None:
+    for sample, dtype in itertools.product(CASES[name].samples, ("float32", "float64")):
         plain = run(name, sample, dtype, Tensor)
         for layout, function in LAYOUTS.items():
-            note = f"{dtype}, {layout}"
+            note = f"{dtype}, {layout}, {sample}"
             copied = run(name, sample, dtype, lambda a, f=function: Tensor(f(a)))
             assert_bit_equal(copied, plain, note)
             shared = run(name, sample, dtype, lambda a, f=function: from_numpy(f(a)))
