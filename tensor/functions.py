@@ -127,7 +127,7 @@ def scaled_dot_product_attention(
         mask = Tensor(mask)
     if mask is not None and mask.dtype.kind != "f":
         check_bool(f"{name}: attn_mask", mask.data)
-        mask = ops.where(mask, 0.0, -math.inf).to(query.dtype)
+        mask = ops.where(mask, 0.0, -math.inf).to(getattr(query, "dtype", float32))
     if dropout_p == 0:
         return ops.scaled_dot_product_attention(query, key, value, mask, is_causal, scale)
     weights = ops.attention_weights(query, key, mask, is_causal, scale)

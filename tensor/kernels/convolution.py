@@ -43,6 +43,9 @@ BLOCK: Final = 2**20
 # With fewer steps than this in a plane a product for each sample is too small for BLAS.
 FEW_STEPS: Final = 64
 
+# Gradients are widened with zeros for the sake of longer runs up to this many times their size.
+WIDENING: Final = 4
+
 
 class Axis(NamedTuple):
     """A kernel that moves along one dimension.
@@ -221,11 +224,13 @@ def conv2d_input_adjoint(g: Array, weight: Array, plane: Plane, groups: int) -> 
     (samples, outputs), (rows, columns) = g.shape[:2], plane
     each, out_each = weight.shape[1], outputs // groups
     height, width, positions = rows.padded, columns.padded, plane.steps
-    # A weight that is not finite would make NaN of the zeros.
-    if rows.stride == columns.stride == 1 and math.isfinite(weight.sum(dtype=np.float64)):
-        height = max(rows.size + max(rows.before, rows.after), rows.steps)
-        width = max(columns.size + max(columns.before, columns.after), columns.steps)
-        positions = height, width
+    if rows.stride == columns.stride == 1:
+        tall = max(rows.size + max(rows.before, rows.after), rows.steps)
+        wide = max(columns.size + max(columns.before, columns.after), columns.steps)
+        worth = tall * wide <= WIDENING * math.prod(plane.steps)
+        # A weight that is not finite would make NaN of the zeros.
+        if worth and math.isfinite(weight.sum(dtype=np.float64)):
+            height, width = positions = tall, wide
     taps, area, count = each * math.prod(plane.taps), height * width, math.prod(positions)
     kernels = weight.reshape(groups, out_each, each, *plane.taps).transpose(0, 3, 4, 2, 1)
     kernels = np.ascontiguousarray(kernels).reshape(groups, taps, out_each)
