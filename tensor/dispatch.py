@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextvars
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple, ParamSpec, TypeAlias
@@ -45,20 +44,14 @@ _new = object.__new__
 _NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
 
 
-class _Quiet(threading.local):
-    """Runs a function where numpy neither warns nor raises: IEEE values are the answer.
-
-    A private context costs a fraction of entering ``np.errstate`` each time,
-    and leaves the caller's own error state alone.
-    """
-
-    def __init__(self) -> None:
-        context = contextvars.Context()
-        context.run(np.seterr, all="ignore")
-        self.run = context.run
-
-
-quietly = _Quiet()
+# Where numpy neither warns nor raises: IEEE values are the answer. ``quietly().run(f, ...)`` calls
+# ``f`` in a copy of this context, which costs a fraction of entering ``np.errstate`` and leaves the
+# caller's own error state alone. A new copy each time, because a context that is entered cannot be
+# entered again: by another thread, or by a kernel, a finaliser or a signal handler that calls an op
+# in the middle of another.
+_quiet = contextvars.Context()
+_quiet.run(np.seterr, all="ignore")
+quietly = _quiet.copy
 
 
 class Rule(NamedTuple):
@@ -193,21 +186,19 @@ def _public(op: Op) -> Callable[..., Tensor]:
             return apply(op, (a, b), _NO_ATTRS)
 
     else:
+        parameters = inspect.signature(op.kernel).parameters
+        absent = {n: parameters[n].default for n in op.operands}
 
         def public(*args: Any, **kwargs: Any) -> Tensor:
             operands = args[:count]
-            if len(operands) < count:
-                operands += tuple(
-                    kwargs.pop(n, _absent(op, n)) for n in op.operands[len(operands) :]
-                )
+            for name in op.operands[len(operands) :]:
+                operand = kwargs.pop(name, absent[name])
+                if operand is inspect.Parameter.empty:
+                    raise TypeError(f"{op.name}: argument {name!r} is missing")
+                operands += (operand,)
             return apply(op, operands, _bind(op, args[count:], kwargs))
 
     return functools.wraps(op.kernel)(public)
-
-
-def _absent(op: Op, name: str) -> Any:
-    parameter = inspect.signature(op.kernel).parameters[name]
-    return REQUIRED if parameter.default is parameter.empty else parameter.default
 
 
 def _bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -253,13 +244,13 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
         if operand.node is not None or operand._requires_grad:
             needed = True
     if common is None:
-        arrays = quietly.run(convert, op.spec, op.policy, inputs)
+        arrays = quietly().run(convert, op.spec, op.policy, inputs)
         needed = any(isinstance(operand, Tensor) and operand.requires_grad for operand in inputs)
     try:
         if op.variadic:
-            out = quietly.run(op.kernel, arrays, **attrs)
+            out = quietly().run(op.kernel, arrays, **attrs)
         else:
-            out = quietly.run(op.kernel, *arrays, **attrs)
+            out = quietly().run(op.kernel, *arrays, **attrs)
     except (IndexError, TypeError, ValueError, RuntimeError) as error:
         raise _explained(op, arrays, error) from error
     if type(out) is not np.ndarray:
@@ -284,7 +275,7 @@ def _examine(op: Op, result: Tensor) -> None:
     site = user_site()
     if result.node is not None:
         result.node.site = site
-    if result.data.dtype.kind == "f" and not quietly.run(np.isfinite, result.data).all():
+    if result.data.dtype.kind == "f" and not quietly().run(np.isfinite, result.data).all():
         bad = "NaN" if np.isnan(result.data).any() else "inf"
         raise RuntimeError(f"{op.name}: the forward yielded {bad} at {site}")
 
@@ -299,7 +290,9 @@ def _explained(op: Op, arrays: list[Any], error: Exception) -> Exception:
         return IndexError(message)
     if isinstance(error, TypeError):
         return TypeError(message)
-    return ShapeError(message)
+    if isinstance(error, RuntimeError) and not isinstance(error, ShapeError):
+        return RuntimeError(message)
+    return ShapeError(message)  # numpy's ValueErrors are about shapes
 
 
 def _names(op: Op, arrays: list[Any]) -> list[str]:

@@ -295,7 +295,7 @@ class _Pass:
         values = _arguments(op, node, self.record)
         if op.fused is not None and not self.record:
             given = {name: values[name] for name in op.fused.names}
-            grads = quietly.run(op.fused.function, g, needs, **given)
+            grads = quietly().run(op.fused.function, g, needs, **given)
         else:
             grads = [self._pulled(node, i, g, values) if n else None for i, n in enumerate(needs)]
         record, saved = self.record, node.saved
@@ -328,7 +328,7 @@ class _Pass:
             rule = op.rules[op.operands[i]]
         given = {name: values[name] for name in rule.names}
         if not self.record:
-            return quietly.run(rule.function, raw, g, **given)
+            return quietly().run(rule.function, raw, g, **given)
         try:
             return rule.function(recording, g, **given)
         except RuntimeError as error:
@@ -353,9 +353,9 @@ class _Pass:
             self.grads[key] = recording.add(before, gradient)
             self.owned.add(key)
         elif key in self.owned:
-            quietly.run(np.add, before, gradient, before)
+            quietly().run(np.add, before, gradient, before)
         else:
-            self.grads[key] = np.asarray(quietly.run(np.add, before, gradient))
+            self.grads[key] = np.asarray(quietly().run(np.add, before, gradient))
             self.owned.add(key)
 
 
@@ -453,7 +453,7 @@ def _fitted(xp: Any, node: Node, i: int, g: Gradient) -> Gradient:
 
 def _examine(node: Node, i: int, gradient: Array) -> None:
     """In anomaly mode, raise if the gradient of an operand is not finite."""
-    if not quietly.run(np.isfinite, gradient).all():
+    if not quietly().run(np.isfinite, gradient).all():
         bad = "NaN" if np.isnan(gradient).any() else "inf"
         raise RuntimeError(
             f"{node.op}: the backward yielded {bad} for operand {_operand(OPS[node.op], i)}; "
@@ -477,5 +477,5 @@ def _collect(tensor: Tensor, value: Gradient, record: bool) -> None:
     elif record or before.node is not None or not before.data.flags.writeable:
         tensor._grad = recording.add(before, value)
     else:
-        quietly.run(np.add, before.data, value, before.data)
+        quietly().run(np.add, before.data, value, before.data)
         before._shared_version().count += 1

@@ -214,7 +214,7 @@ class Optimizer:
                 held = self.state.get(flat.params[i], {}).get(name)
                 if held is not views[i]:  # new, or loaded, or replaced by the user
                     np.copyto(views[i], 0 if held is None else held)
-        quietly.run(
+        quietly().run(
             self._update, group, flat.data[span], flat.grad[span], arrays, flat.work, run.age
         )
         for i in members:

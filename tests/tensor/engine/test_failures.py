@@ -1,4 +1,4 @@
-"""A backward pass that fails leaves every gradient as it was; a freed graph says so."""
+"""What fails leaves every gradient as it was and says what it was; a freed graph says so."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import tensor as st
 from micro.vocab import OpSpec
-from tensor import Tensor, grad, no_grad
+from tensor import ShapeError, Tensor, grad, no_grad
 from tests.tensor.engine.helpers import cases, leaf, planted, weights
 
 
@@ -110,6 +110,29 @@ def test_a_gradient_of_another_shape_stops_the_pass_before_anything_is_collected
         (x + y).sum().backward()
     np.testing.assert_array_equal(x.grad, [1, 1, 1])
     np.testing.assert_array_equal(y.grad, [1, 1, 1])
+
+
+@cases(
+    "raised, seen",
+    {
+        "IndexError": (IndexError, IndexError),
+        "TypeError": (TypeError, TypeError),
+        "RuntimeError": (RuntimeError, RuntimeError),
+        "ShapeError": (ShapeError, ShapeError),
+        "ValueError, which is numpy's about shapes": (ValueError, ShapeError),
+    },
+)
+def test_what_a_kernel_raises_keeps_its_kind_and_gains_the_op(
+    raised: type[Exception], seen: type[Exception]
+) -> None:
+    def broken(a: object) -> None:
+        raise raised("broken kernel")
+
+    spec = OpSpec("planted", ("a",), domain=("real",), scope="tensor")
+    with planted(spec, broken, {}) as op, pytest.raises(seen) as caught:
+        op(leaf(3))
+    assert type(caught.value) is seen
+    assert str(caught.value) == "planted: broken kernel (operands: a (3,))"
 
 
 def test_a_rule_that_raises_leaves_every_gradient_as_it_was() -> None:

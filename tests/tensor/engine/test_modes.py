@@ -424,14 +424,3 @@ def test_a_failing_backward_pass_restores_the_mode(create_graph: bool) -> None:
             x.sum().backward(create_graph=create_graph)
         assert ACTIVE.get() == before
     assert records()
-
-
-def test_numpys_error_handling_is_nobodys_concern() -> None:
-    """No warning and no exception from inside, and the caller's own settings stay in force."""
-    x = Tensor([0.0, -1.0, 1e38], requires_grad=True)
-    with np.errstate(all="raise"):
-        y = x.log() + x.sqrt() + 1 / x + x * x * x
-        y.sum().backward()
-        with pytest.raises(FloatingPointError):
-            np.array([1.0]) / 0
-    assert np.isnan(y.data[1]) and np.isinf(y.data[2])
