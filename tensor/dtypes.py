@@ -22,6 +22,7 @@ __all__ = [
     "float64",
     "int32",
     "int64",
+    "is_operand",
 ]
 
 float16: Final = np.dtype(np.float16)
@@ -43,6 +44,8 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     Raises:
         TypeError: it is not bool, an integer or float16, float32, float64.
     """
+    if dtype is None:  # which numpy takes for float64
+        raise TypeError("dtype must be named, got None; 'float32', for example")
     wanted: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
     if wanted.kind not in _CATEGORY or wanted.itemsize > 8:
         raise TypeError(
@@ -155,12 +158,17 @@ def convert(spec: OpSpec, policy: str, inputs: tuple[Any, ...]) -> list[Any]:
     return converted
 
 
+def is_operand(value: Any) -> bool:
+    """Return whether an op takes ``value`` for an operand: a Tensor, an ndarray or a number."""
+    return hasattr(value, "node") or isinstance(value, (bool, int, float, np.generic, np.ndarray))
+
+
 def _foreign(name: str, label: str, operand: Any) -> Array:
     if isinstance(operand, np.ndarray):
         return as_array(operand, what=f"{name}: {label}").copy()
     if type(operand) is int and not -(2**63) <= operand < 2**63:
         raise TypeError(f"{name}: {label} {operand} does not fit into int64; write it as a float")
-    if isinstance(operand, (bool, int, float, np.generic)):
+    if is_operand(operand):
         return as_array(operand, what=f"{name}: {label}")
     if operand is None:
         raise TypeError(f"{name}: {label} is None; it must be a Tensor, an ndarray or a number")
@@ -174,4 +182,4 @@ def _wider(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     difference = _CATEGORY[a.kind] - _CATEGORY[b.kind]
     if difference:
         return a if difference > 0 else b
-    return np.promote_types(a, b) if np.promote_types(a, b).kind in "buif" else a
+    return np.promote_types(a, b)

@@ -6,9 +6,13 @@ raises is passed on with the op's name and the operands' shapes in front.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from micro.vocab import install_operators
 
 from ..dispatch import OPS, recording
+from ..dtypes import is_operand
 from ..tensor import Tensor
 from .attention import *  # noqa: F403 - the families together are the ops
 from .convolution import *  # noqa: F403
@@ -20,6 +24,15 @@ from .reduction import *  # noqa: F403
 from .shape import *  # noqa: F403
 
 install_operators(Tensor, vars(recording))
+
+
+def _among_operands(compare: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
+    return lambda self, other: compare(self, other) if is_operand(other) else NotImplemented
+
+
+# To what is no operand, such as None, a Tensor is unequal, as anything is to a stranger.
+for _name in ("__eq__", "__ne__"):
+    setattr(Tensor, _name, _among_operands(getattr(Tensor, _name)))
 
 # Functions alone: the operand that comes first is not the one that they are about, or they are
 # adjoints, of use to rules.

@@ -130,6 +130,18 @@ def test_equality_is_elementwise_and_the_hash_is_the_identity() -> None:
     assert [a, b].index(a) == 0
 
 
+@pytest.mark.parametrize("stranger", [None, "a", [1.0, 2.0], {}, object()])
+def test_what_is_no_operand_is_unequal_to_a_tensor(stranger: Any) -> None:
+    t = Tensor([1.0, 2.0])
+    assert (t == stranger) is False and (stranger == t) is False
+    assert (t != stranger) is True and (stranger != t) is True
+    assert t not in [stranger] and [stranger, t].index(t) == 1
+    with pytest.raises(TypeError, match="eq: b"):
+        t.eq(stranger)
+    with pytest.raises(TypeError, match="lt: b"):
+        assert t < stranger
+
+
 def test_comparisons_have_no_gradient() -> None:
     x = leaf(3)
     for t in (x == x, x != 1, x < 1, x <= 1, x < 1, x >= x):
