@@ -202,10 +202,10 @@ def gelu(a: Operand, approximate: str = "none") -> Any:
     Source: Hendrycks and Gimpel, 2016, arXiv:1606.08415.
 
     Raises:
-        ValueError: another ``approximate`` than "none" or "tanh".
+        RuntimeError: another ``approximate`` than "none" or "tanh".
     """
     if approximate not in ("none", "tanh"):
-        raise ValueError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
+        raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
     return reference.gelu(a, approximate == "tanh")
 
 
@@ -232,11 +232,12 @@ def clip(a: Operand, min: float | None = None, max: float | None = None) -> Any:
     if a bound is not an integer.
 
     Raises:
-        TypeError: neither bound is given, or one is not a number.
+        RuntimeError: neither bound is given.
+        TypeError: a bound is not a number.
         ValueError: an integer bound that the dtype of ``a`` cannot hold.
     """
     if min is None and max is None:
-        raise TypeError("min or max must be given")
+        raise RuntimeError("at least one of min and max must be given, got None for both")
     for name, bound in (("min", min), ("max", max)):
         if bound is not None and not isinstance(bound, (int, float, np.number)):
             raise TypeError(f"{name} must be a number, got {type(bound).__name__}")
