@@ -135,7 +135,9 @@ ELEMENTWISE: Final = {
         "gelu",
         attrs=[{}, {"approximate": "tanh"}],
         points=[at([-1e4, -2.0, -0.0, 0.0, 2.0, 1e4])],
-        bad=[Bad((real(2),), RuntimeError, ("gelu", "approximate", "'sin'"), {"approximate": "sin"})],
+        bad=[
+            Bad((real(2),), RuntimeError, ("gelu", "approximate", "'sin'"), {"approximate": "sin"})
+        ],
     ),
     "maximum": elementwise(torch.maximum, "maximum", points=[_IEEE_PAIRS]),
     "minimum": elementwise(torch.minimum, "minimum", points=[_IEEE_PAIRS]),
