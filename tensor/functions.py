@@ -145,14 +145,14 @@ def full(
     return _made(np.full(size(shape), fill_value, as_dtype(dtype)), requires_grad)
 
 
-def zeros(shape: Any, *, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+def zeros(*shape: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Return a Tensor of ``shape`` filled with 0."""
-    return _made(np.zeros(size(shape), as_dtype(dtype)), requires_grad)
+    return _made(np.zeros(_given(shape), as_dtype(dtype)), requires_grad)
 
 
-def ones(shape: Any, *, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
+def ones(*shape: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Return a Tensor of ``shape`` filled with 1."""
-    return _made(np.ones(size(shape), as_dtype(dtype)), requires_grad)
+    return _made(np.ones(_given(shape), as_dtype(dtype)), requires_grad)
 
 
 def zeros_like(a: Tensor, *, dtype: Any = None) -> Tensor:

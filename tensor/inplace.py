@@ -88,7 +88,8 @@ class InPlace(Methods):
 
     def zero_(self) -> Self:
         """Set every element to 0."""
-        return self.fill_(0)
+        self._writable("zero_")
+        return self._overwrite("zero_", ..., np.zeros((), self.dtype))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._writable("setitem")
