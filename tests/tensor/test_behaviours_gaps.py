@@ -11,7 +11,6 @@ import pytest
 import tensor as st
 from micro.vocab import VOCAB
 from tensor import Tensor, nn
-from tests.tensor.engine.helpers import leaf
 from tests.tensor.ops.cases import CASES
 from viz import draw
 
@@ -93,14 +92,3 @@ def test_zeros_and_ones_take_their_shape_in_one_piece_or_in_several() -> None:
             make(2, -1)
         with pytest.raises(TypeError):
             make(2, 1.5)
-
-
-def test_zero_is_refused_under_its_own_name() -> None:
-    x = leaf(3)
-    before = x.data.copy()
-    with pytest.raises(RuntimeError, match=r"^zero_: a leaf Tensor that requires grad"):
-        x.zero_()
-    assert np.array_equal(x.data, before) and x.version == 0
-    with st.no_grad():
-        assert x.zero_() is x
-    assert not x.data.any() and x.version == 1
