@@ -53,18 +53,21 @@ def reduced(dim: Any, ndim: int) -> tuple[int, ...]:
     return axes(None if empty else dim, ndim)
 
 
-def size(shape: Any, lowest: int = 0) -> tuple[int, ...]:
+def size(shape: Any, lowest: int = 0, *, what: str = "") -> tuple[int, ...]:
     """Return a shape given as an integer or a sequence of them as a tuple.
+
+    ``what`` is whose shape it is, for messages; kernels need not say.
 
     Raises:
         TypeError: an entry is not an integer.
         ShapeError: an entry is below ``lowest``.
     """
     entries = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    prefix = f"{what}: " if what else ""
     for entry in entries:
         if isinstance(entry, bool) or not hasattr(entry, "__index__"):
-            raise TypeError(f"a shape consists of integers, got {entry!r}")
+            raise TypeError(f"{prefix}a shape consists of integers, got {entry!r}")
     lengths = tuple(int(entry.__index__()) for entry in entries)
     if any(length < lowest for length in lengths):
-        raise ShapeError(f"the lengths in shape {lengths} must be at least {lowest}")
+        raise ShapeError(f"{prefix}the lengths in shape {lengths} must be at least {lowest}")
     return lengths

@@ -173,7 +173,7 @@ def _stack(field: int, values: tuple[Any, ...]) -> Tensor:
 def _tensor(value: Tensor | ArrayLike) -> Tensor:
     """Return ``value`` as a Tensor without history that shares its memory where it has any."""
     if isinstance(value, Tensor):
-        return from_numpy(value.data)
+        return value.detach()
     if isinstance(value, np.ndarray) and value.dtype.isnative:
         return from_numpy(value)
     return Tensor(value)

@@ -42,7 +42,7 @@ class LayerNorm(Module):
         *,
         dtype: Any = float32,
     ) -> None:
-        self.normalized_shape = size(normalized_shape)
+        self.normalized_shape = size(normalized_shape, what="LayerNorm")
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         shape, affine = self.normalized_shape, elementwise_affine

@@ -53,6 +53,7 @@ class Buffer(Tensor):
         """Return ``value``, memory and history included, as the buffer that replaces this one."""
         buffer = Buffer._wrap(value.data, value.node)
         buffer.persistent = self.persistent
+        buffer._version = value._shared_version()
         return buffer
 
 
@@ -61,11 +62,9 @@ def empty_parameter(owner: str, shape: Any, dtype: Any) -> Parameter:
 
     Raises:
         TypeError: a length in ``shape`` is not an integer, or ``dtype`` is not floating.
-        ValueError: a length is negative.
+        ShapeError: a length is negative.
     """
-    lengths, wanted = size(shape), as_dtype(dtype)
-    if any(length < 0 for length in lengths):
-        raise ValueError(f"{owner}: sizes must not be negative, got {lengths}")
+    lengths, wanted = size(shape, what=owner), as_dtype(dtype)
     if wanted.kind != "f":
         raise TypeError(f"{owner}: dtype must be floating, got {wanted}")
     return Parameter(np.empty(lengths, wanted))

@@ -58,6 +58,14 @@ def test_the_history_of_a_tensor_stays_outside() -> None:
     assert not dataset.batch(np.array([0]))[0].requires_grad
 
 
+def test_a_change_of_a_tensor_in_a_dataset_is_noticed_by_the_graph_that_made_it() -> None:
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    y = x.exp()
+    TensorDataset(y).tensors[0].zero_()
+    with pytest.raises(RuntimeError, match=r"exp: .*modified by an inplace operation"):
+        y.sum().backward()
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [

@@ -283,7 +283,7 @@ def test_sizes_that_make_no_sense_are_refused(
     kind: type[nn.Module], arguments: tuple[Any, ...], error: type[Exception]
 ) -> None:
     before = tensor.default_generator.get_state()
-    with pytest.raises(error):
+    with pytest.raises(error, match=f"^{kind.__name__}: "):
         kind(*arguments)
     assert tensor.default_generator.get_state() == before
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import tensor
-from tensor import Tensor, nn
+from tensor import Tensor, nn, no_grad
 from tests.tensor.nn.twins import names_and_shapes
 
 
@@ -177,6 +177,21 @@ def test_a_buffer_that_is_computed_anew_stays_one() -> None:
     module.mean = module.mean * 0.5 + 1.0
     assert isinstance(module.mean, nn.Buffer) and not module.mean.persistent
     assert module.mean.tolist() == [1.0, 1.0] and list(module.buffers()) == [module.mean]
+
+
+def test_a_change_of_a_buffer_is_noticed_by_the_graph_that_made_it() -> None:
+    class Mean(nn.Module):
+        def __init__(self) -> None:
+            self.mean = nn.Buffer(np.zeros(2))
+
+    module, x = Mean(), Tensor([1.0, 2.0], requires_grad=True)
+    y = x.exp()
+    module.mean = y
+    with no_grad():
+        module.mean.zero_()
+    with pytest.raises(RuntimeError, match=r"exp: .*modified by an inplace operation"):
+        y.sum().backward()
+    assert x.grad is None
 
 
 @pytest.mark.parametrize(
