@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from . import ops
-from .dispatch import Operand
-from .dtypes import as_dtype, check_bool, float32
+from .dispatch import Operand, quietly
+from .dtypes import as_dtype, check_bool, float32, int64
 from .random import Generator, default_generator
 from .shapes import size
 from .tensor import Tensor
@@ -41,6 +41,10 @@ class Extremum(NamedTuple):
     indices: Tensor
 
 
+@overload
+def max(a: Operand, dim: None = None, keepdim: bool = False) -> Tensor: ...
+@overload
+def max(a: Operand, dim: int, keepdim: bool = False) -> Extremum: ...
 def max(a: Operand, dim: int | None = None, keepdim: bool = False) -> Tensor | Extremum:
     """Return the largest element, or ``(values, indices)`` of the largest along ``dim``.
 
@@ -50,6 +54,10 @@ def max(a: Operand, dim: int | None = None, keepdim: bool = False) -> Tensor | E
     return _extremum(ops.max, ops.argmax, a, dim, keepdim)
 
 
+@overload
+def min(a: Operand, dim: None = None, keepdim: bool = False) -> Tensor: ...
+@overload
+def min(a: Operand, dim: int, keepdim: bool = False) -> Extremum: ...
 def min(a: Operand, dim: int | None = None, keepdim: bool = False) -> Tensor | Extremum:
     """Return the smallest element, or ``(values, indices)`` of the smallest along ``dim``.
 
@@ -68,10 +76,6 @@ def _extremum(
     if dim is None:
         return values(a, None, keepdim)
     return Extremum(values(a, dim, keepdim), indices(a, dim, keepdim))
-
-
-for _name in ("max", "min"):
-    setattr(Tensor, _name, globals()[_name])
 
 
 def dropout(
@@ -141,18 +145,19 @@ def _made(array: Any, requires_grad: bool) -> Tensor:
 def full(
     shape: Any, fill_value: float, *, dtype: Any = float32, requires_grad: bool = False
 ) -> Tensor:
-    """Return a Tensor of ``shape`` filled with ``fill_value``."""
-    return _made(np.full(size(shape), fill_value, as_dtype(dtype)), requires_grad)
+    """Return a Tensor of ``shape`` filled with ``fill_value``, inf if the dtype cannot hold it."""
+    filled = quietly().run(np.full, size(shape, what="full"), fill_value, as_dtype(dtype))
+    return _made(filled, requires_grad)
 
 
 def zeros(*shape: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Return a Tensor of ``shape`` filled with 0."""
-    return _made(np.zeros(_given(shape), as_dtype(dtype)), requires_grad)
+    return _made(np.zeros(_given("zeros", shape), as_dtype(dtype)), requires_grad)
 
 
 def ones(*shape: Any, dtype: Any = float32, requires_grad: bool = False) -> Tensor:
     """Return a Tensor of ``shape`` filled with 1."""
-    return _made(np.ones(_given(shape), as_dtype(dtype)), requires_grad)
+    return _made(np.ones(_given("ones", shape), as_dtype(dtype)), requires_grad)
 
 
 def zeros_like(a: Tensor, *, dtype: Any = None) -> Tensor:
@@ -166,9 +171,15 @@ def ones_like(a: Tensor, *, dtype: Any = None) -> Tensor:
 
 
 def arange(start: float, end: float | None = None, step: float = 1, *, dtype: Any = None) -> Tensor:
-    """Return numbers from ``start`` (or 0) up to but not including ``end``, ``step`` apart."""
+    """Return numbers from ``start`` (or 0) up to but not including ``end``, ``step`` apart.
+
+    int64 by default if all three are integers, otherwise float32.
+    """
     first, last = (0, start) if end is None else (start, end)
-    return Tensor(np.arange(first, last, step).tolist(), dtype=dtype)
+    numbers = np.arange(first, last, step)
+    if dtype is None:
+        dtype = float32 if numbers.dtype.kind == "f" else int64
+    return Tensor(numbers, dtype)
 
 
 def rand(
@@ -179,7 +190,7 @@ def rand(
 ) -> Tensor:
     """Return numbers drawn evenly from [0, 1)."""
     source = generator or default_generator
-    return _made(source.uniform(0.0, 1.0, _given(shape), as_dtype(dtype)), requires_grad)
+    return _made(source.uniform(0.0, 1.0, _given("rand", shape), as_dtype(dtype)), requires_grad)
 
 
 def randn(
@@ -190,12 +201,14 @@ def randn(
 ) -> Tensor:
     """Return numbers drawn from the normal distribution of mean 0 and deviation 1."""
     source = generator or default_generator
-    return _made(source.normal(0.0, 1.0, _given(shape), as_dtype(dtype)), requires_grad)
+    return _made(source.normal(0.0, 1.0, _given("randn", shape), as_dtype(dtype)), requires_grad)
 
 
 def randint(low: int, high: int, shape: Any, *, generator: Generator | None = None) -> Tensor:
     """Return integers drawn evenly from [low, high)."""
-    return _made((generator or default_generator).integers(low, high, size(shape)), False)
+    return _made(
+        (generator or default_generator).integers(low, high, size(shape, what="randint")), False
+    )
 
 
 def randperm(n: int, *, generator: Generator | None = None) -> Tensor:
@@ -203,5 +216,5 @@ def randperm(n: int, *, generator: Generator | None = None) -> Tensor:
     return _made((generator or default_generator).permutation(n), False)
 
 
-def _given(shape: tuple[Any, ...]) -> tuple[int, ...]:
-    return size(shape[0] if len(shape) == 1 else shape)
+def _given(name: str, shape: tuple[Any, ...]) -> tuple[int, ...]:
+    return size(shape[0] if len(shape) == 1 else shape, what=name)

@@ -1,7 +1,7 @@
 """Tensor: an ndarray, the gradient that belongs to it, and where it came from.
 
 Names, defaults and errors follow PyTorch's Tensor. The ops themselves live in
-``ops.py``; those that are also methods are attached there.
+``ops/``; those that are also methods are attached there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from .inplace import InPlace
 
 if TYPE_CHECKING:
     import builtins
+
+    from .functions import Extremum
 
 __all__ = ["Handle", "Tensor", "from_numpy"]
 
@@ -330,6 +332,28 @@ class Tensor(InPlace):
         """Return a view in which dimensions of length 1 are repeated; -1 keeps a length."""
         return recorded("expand")(self, _sequence(shape))
 
+    # In a form of their own: along a dimension they say where, too.
+
+    @overload
+    def max(self, dim: None = None, keepdim: builtins.bool = False) -> Tensor: ...
+    @overload
+    def max(self, dim: int, keepdim: builtins.bool = False) -> Extremum: ...
+    def max(self, dim: int | None = None, keepdim: builtins.bool = False) -> Any:
+        """Return the largest element, or ``(values, indices)`` of the largest along ``dim``."""
+        from .functions import max
+
+        return max(self, dim, keepdim)
+
+    @overload
+    def min(self, dim: None = None, keepdim: builtins.bool = False) -> Tensor: ...
+    @overload
+    def min(self, dim: int, keepdim: builtins.bool = False) -> Extremum: ...
+    def min(self, dim: int | None = None, keepdim: builtins.bool = False) -> Any:
+        """Return the smallest element, or ``(values, indices)`` of the smallest along ``dim``."""
+        from .functions import min
+
+        return min(self, dim, keepdim)
+
     # numpy.
 
     def numpy(self) -> Array:
@@ -456,7 +480,7 @@ class Tensor(InPlace):
 
 
 def recorded(name: str) -> Callable[..., Tensor]:
-    """Return the public op of that name; ops.py, which defines it, imports this module."""
+    """Return the public op of that name; where it is defined, this module is imported."""
     from .dispatch import recording
 
     op: Callable[..., Tensor] = getattr(recording, name)

@@ -1,0 +1,121 @@
+"""The ways to make a Tensor: shapes, dtypes and numbers as PyTorch has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tensor as st
+from tensor import Generator, ShapeError, Tensor
+from tests.tensor.engine.helpers import cases
+
+ARANGE: dict[str, tuple[Any, ...]] = {
+    "end": (5,),
+    "start and end": (2, 5),
+    "a step": (1, 10, 3),
+    "downwards": (5, 0, -2),
+    "floats": (0.0, 1.0, 0.25),
+    "one float": (0, 2, 0.5),
+    "none": (0,),
+    "none of floats": (0.0,),
+}
+
+
+@cases("arguments", {name: (args,) for name, args in ARANGE.items()})
+def test_arange_has_the_numbers_and_the_dtype_of_pytorch(arguments: tuple[Any, ...]) -> None:
+    (given,) = arguments
+    ours, theirs = st.arange(*given), torch.arange(*given)
+    assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch.")
+    np.testing.assert_array_equal(ours.data, theirs.numpy())
+    assert st.arange(*given, dtype="float16").dtype == np.float16
+
+
+FILLED: dict[str, tuple[Callable[..., Tensor], float]] = {
+    "zeros": (st.zeros, 0.0),
+    "ones": (st.ones, 1.0),
+    "full": (lambda shape, **options: st.full(shape, 2.5, **options), 2.5),
+}
+
+
+@cases("make, value", FILLED)
+def test_filled_tensors_have_the_shape_dtype_and_number_asked_for(
+    make: Callable[..., Tensor], value: float
+) -> None:
+    for shape, wanted in (((2, 3), (2, 3)), ([4], (4,)), (3, (3,)), ((), ()), ((0, 2), (0, 2))):
+        made = make(shape)
+        assert (made.shape, made.dtype, made.requires_grad) == (wanted, np.float32, False)
+        assert (made.data == value).all()
+    made = make(2, dtype="float64", requires_grad=True)
+    assert made.dtype == np.float64 and made.requires_grad and made.is_leaf
+    with pytest.raises(TypeError, match="dtype must be named, got None"):
+        make(2, dtype=None)
+
+
+@cases(
+    "name, make",
+    {
+        "zeros": ("zeros", st.zeros),
+        "ones": ("ones", st.ones),
+        "full": ("full", lambda shape: st.full(shape, 2.5)),
+        "rand": ("rand", st.rand),
+        "randn": ("randn", st.randn),
+        "randint": ("randint", lambda shape: st.randint(0, 3, shape)),
+    },
+)
+def test_a_shape_that_makes_no_sense_is_refused(name: str, make: Callable[..., Tensor]) -> None:
+    before = st.default_generator.get_state()
+    with pytest.raises(TypeError, match=rf"^{name}: .*integers, got 2\.5"):
+        make((2.5, 3))
+    with pytest.raises(ShapeError, match=rf"^{name}: .*\(2, -3\)"):
+        make((2, -3))
+    assert st.default_generator.get_state() == before
+
+
+def test_full_of_what_the_dtype_cannot_hold_is_infinite() -> None:
+    assert st.full(2, 1e300).tolist() == [np.inf, np.inf]
+    assert st.full((), -1e6, dtype="float16").item() == -np.inf
+
+
+def test_a_tensor_made_like_another_has_its_shape_and_dtype() -> None:
+    a = Tensor(np.ones((2, 1), np.float16), requires_grad=True)
+    for make, value in ((st.zeros_like, 0.0), (st.ones_like, 1.0)):
+        made = make(a)
+        assert (made.shape, made.dtype, made.requires_grad) == ((2, 1), np.float16, False)
+        assert (made.data == value).all() and make(a, dtype="int64").dtype == np.int64
+
+
+def test_random_tensors_come_from_the_generator_that_is_given() -> None:
+    def draws(generator: Generator) -> list[Tensor]:
+        return [
+            st.rand(2, 3, generator=generator),
+            st.randn((2, 3), generator=generator, dtype="float64"),
+            st.randint(-3, 3, (50,), generator=generator),
+            st.randperm(20, generator=generator),
+        ]
+
+    before = st.default_generator.get_state()
+    a, b = draws(Generator(1)), draws(Generator(1))
+    assert st.default_generator.get_state() == before
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_array_equal(x.data, y.data)
+    assert [(x.shape, str(x.dtype)) for x in a] == [
+        ((2, 3), "float32"),
+        ((2, 3), "float64"),
+        ((50,), "int64"),
+        ((20,), "int64"),
+    ]
+    assert set(a[2].tolist()) == set(range(-3, 3)) and sorted(a[3].tolist()) == list(range(20))
+
+
+def test_the_largest_and_smallest_along_a_dimension_say_where_they_are() -> None:
+    a = Tensor([[1.0, 3.0, 3.0], [5.0, 4.0, 0.0]])
+    for found in (a.max(1), st.max(a, 1)):
+        assert (found.values.tolist(), found.indices.tolist()) == ([3.0, 5.0], [1, 0])
+    for found in (a.min(0, keepdim=True), st.min(a, 0, keepdim=True)):
+        assert (found.values.tolist(), found.indices.tolist()) == ([[1.0, 3.0, 0.0]], [[0, 0, 1]])
+    assert a.max().item() == st.max(a).item() == 5.0
+    assert a.min().item() == st.min(a).item() == 0.0
