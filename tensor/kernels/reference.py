@@ -8,7 +8,6 @@ one against the other.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -46,17 +45,9 @@ __all__ = [
 # Elementwise.
 
 
-@functools.lru_cache(maxsize=64)
-def _zeros(length: int, dtype: np.dtype[Any]) -> Array:
-    zeros = np.zeros(length, dtype)
-    zeros.setflags(write=False)
-    return zeros
-
-
 def relu(a: Array, out: Array | None = None) -> Any:
     """Return ``max(a, 0)``; NaN stays NaN."""
-    # maximum of two arrays is vectorised where maximum with a scalar is not.
-    return np.maximum(a, _zeros(a.shape[-1], a.dtype) if a.ndim else a.dtype.type(0), out=out)
+    return np.maximum(a, a.dtype.type(0), out=out)
 
 
 def where(cond: Array, a: Any, b: Any) -> Any:
