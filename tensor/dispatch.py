@@ -92,15 +92,14 @@ class Op:
             needs = ()  # all operands have one rule, and there is no end of patterns
         plan = self._plans.get(needs)
         if plan is None:
-            if self.variadic:
-                names = set(self.rules[self.operands[0]].names)
-            else:
-                wanted = [
-                    self.rules[n] for n, need in zip(self.operands, needs, strict=True) if need
-                ]
-                names = {name for rule in wanted for name in rule.names}
-                if self.fused is not None:
-                    names |= set(self.fused.names)
+            pairs = zip(self.operands, needs or (True,), strict=True)
+            wanted = [operand for operand, need in pairs if need]
+            without = [operand for operand in wanted if operand not in self.rules]
+            if without:
+                raise RuntimeError(f"{self.name}: there is no rule for the gradient of {without}")
+            names = {name for operand in wanted for name in self.rules[operand].names}
+            if self.fused is not None:
+                names |= set(self.fused.names)
             kept = tuple(i for i, name in enumerate(self.operands) if name in names)
             plan = self._plans[needs] = (kept, "out" in names)
         return plan
@@ -143,6 +142,10 @@ def register(
     prepare: Mapping[str, Callable[[Any], Any]] = _NO_ATTRS,
 ) -> Callable[P, Tensor]:
     """Add an op to the engine: its vocabulary entry, kernel and one rule per operand.
+
+    The kernel returns memory of its own, or an operand's if the entry says that it is a view. A
+    rule returns an array that it made, or one that it was given or a view of one: the engine may
+    add to what is neither.
 
     Returns:
         The public op.
@@ -234,7 +237,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
         if not isinstance(operand, Tensor):
             common = None
             break
-        array = operand.data
+        array = operand._data
         arrays.append(array)
         if common is not array.dtype:
             if common is not None or array.dtype.kind != "f":
@@ -256,7 +259,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
     if type(out) is not np.ndarray:
         out = as_array(out)
     result = _new(Tensor)
-    result.data = out
+    result._data = out
     if op.view and isinstance(inputs[0], Tensor) and np.may_share_memory(out, arrays[0]):
         inputs[0]._share(result)
     if modes.ACTIVE.get() is None:

@@ -135,6 +135,14 @@ def test_what_a_kernel_raises_keeps_its_kind_and_gains_the_op(
     assert str(caught.value) == "planted: broken kernel (operands: a (3,))"
 
 
+def test_an_operand_without_a_rule_is_named_when_it_needs_one() -> None:
+    spec = OpSpec("planted", ("a", "b"), domain=("real", "real"), scope="tensor")
+    with planted(spec, np.add, {"a": lambda xp, g: g}) as op:
+        op(leaf(3), Tensor([1.0, 2.0, 3.0])).sum().backward()
+        with pytest.raises(RuntimeError, match=r"planted: there is no rule .*\['b'\]"):
+            op(leaf(3), leaf(3))
+
+
 def test_a_rule_that_raises_leaves_every_gradient_as_it_was() -> None:
     def broken(xp: object, g: object) -> None:
         raise ArithmeticError("broken rule")
