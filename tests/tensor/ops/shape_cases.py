@@ -165,6 +165,7 @@ SHAPE: Final = {
             Sample((real(2, 3), real(2, 3), real(2, 3)), {"dim": 1}),
             Sample((real(2, 3), real(2, 3)), {"dim": -1}),
             Sample((real(), real(), real())),
+            Sample((real(2, 3),)),
             Sample((real(0, 3), real(0, 3)), {"dim": 2}),
         ),
         (
