@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from micro.value import Value
 
-__all__ = ["MLP", "Layer", "Module", "Neuron"]
+__all__ = ["MLP", "Generator", "Layer", "Module", "Neuron"]
 
 
 class Generator(Protocol):

@@ -28,7 +28,7 @@ from .graph import Constant, Edge, Node, Saved, Version, user_site
 from .rules import RULES
 from .tensor import Tensor
 
-__all__ = ["OPS", "Op", "Operand", "Rule", "kernel", "quietly", "raw", "recording"]
+__all__ = ["OPS", "Op", "Operand", "Rule", "kernel", "quietly", "raw", "recording", "register"]
 
 P = ParamSpec("P")
 

@@ -23,6 +23,7 @@ __all__ = [
     "LOOKS",
     "MUTED",
     "PAPER",
+    "Colour",
     "Look",
     "style_sheet",
 ]

@@ -10,10 +10,19 @@ from typing import Any, Protocol, SupportsIndex, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensor.random import Generator, default_generator
-from tensor.tensor import Tensor, from_numpy
+from ..random import Generator, default_generator
+from ..tensor import Tensor, from_numpy
 
-__all__ = ["Batched", "Dataset", "Subset", "TensorDataset", "random_split"]
+__all__ = [
+    "Batch",
+    "Batched",
+    "Dataset",
+    "Indices",
+    "Subset",
+    "TensorDataset",
+    "random_split",
+    "take_batch",
+]
 
 Indices = NDArray[np.int64]
 Batch = tuple[Tensor, ...]

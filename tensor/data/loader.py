@@ -10,8 +10,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from tensor.random import Generator, default_generator
-
+from ..random import Generator, default_generator
 from .dataset import Batch, Dataset, Indices, take_batch
 
 __all__ = ["DataLoader"]

@@ -8,8 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from tensor.tensor import Tensor, from_numpy
-
+from ..tensor import Tensor, from_numpy
 from .fetch import FILES, fetch
 from .idx import parse_idx, parse_labels
 

@@ -13,7 +13,7 @@ from ..modes import no_grad
 from ..tensor import Tensor
 from ._parameter import Buffer, Parameter, clear_grad
 
-__all__ = ["IncompatibleKeys", "Module"]
+__all__ = ["IncompatibleKeys", "Module", "boxed", "indented"]
 
 T = TypeVar("T")
 
