@@ -92,3 +92,39 @@ def test_zeros_and_ones_take_their_shape_in_one_piece_or_in_several() -> None:
             make(2, -1)
         with pytest.raises(TypeError):
             make(2, 1.5)
+
+
+def test_data_can_be_replaced_by_the_result_of_a_computation() -> None:
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    (w * w).sum().backward()
+    assert w.grad is not None
+    w.data = w.data - 0.25 * w.grad
+    assert type(w.data) is np.ndarray
+    assert w.tolist() == [0.5, 1.0]
+    assert w.is_leaf
+    assert w.requires_grad
+
+
+def test_data_set_to_a_tensor_shares_its_memory_and_the_count_of_its_changes() -> None:
+    w, source = Tensor([1.0], requires_grad=True), Tensor([3.0])
+    w.data = source
+    y = w * w
+    source.fill_(5.0)
+    assert w.item() == 5.0
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+@pytest.mark.parametrize("value", [2.0, [1.0, 2.0], None, "text"])
+def test_data_refuses_what_is_no_array_and_stays(value: object) -> None:
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(TypeError, match="data must be set to an ndarray or a Tensor"):
+        w.data = value  # type: ignore[assignment]
+    assert w.tolist() == [1.0, 2.0]
+
+
+def test_data_of_a_tensor_that_requires_grad_stays_floating() -> None:
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="must be floating, got int64"):
+        w.data = np.array([1, 2])
+    assert w.tolist() == [1.0, 2.0]
