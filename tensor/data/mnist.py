@@ -18,9 +18,9 @@ _PREFIXES = {"train": "train", "test": "t10k"}
 
 
 def mnist(
-    root: str | os.PathLike[str] | None = None,
-    *,
     split: Literal["train", "test"] = "train",
+    *,
+    root: str | os.PathLike[str] | None = None,
     cache: Path | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the images and labels of MNIST: 60,000 for training or 10,000 for the test.

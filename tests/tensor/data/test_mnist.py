@@ -44,7 +44,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_images_are_rows_of_float32_from_0_to_1_and_labels_int64(root: Path) -> None:
-    images, labels = mnist(root)
+    images, labels = mnist(root=root)
     assert isinstance(images, Tensor) and isinstance(labels, Tensor)
     assert images.shape == (12, 784) and images.dtype == np.float32
     assert labels.shape == (12,) and labels.dtype == np.int64
@@ -54,7 +54,7 @@ def test_images_are_rows_of_float32_from_0_to_1_and_labels_int64(root: Path) -> 
 
 
 def test_the_splits_are_different_files(root: Path) -> None:
-    images, labels = mnist(root, split="test")
+    images, labels = mnist("test", root=root)
     assert images.shape == (3, 784)
     assert (images.data == 1).all()
     assert labels.data.tolist() == [7, 2, 1]
@@ -66,13 +66,13 @@ def test_the_environment_names_the_folder(root: Path, monkeypatch: pytest.Monkey
 
 
 def test_images_and_labels_can_be_written_to(root: Path) -> None:
-    images, labels = mnist(root)
+    images, labels = mnist(root=root)
     assert images.data.flags.writeable and labels.data.flags.writeable
 
 
 def test_another_split_is_refused(root: Path) -> None:
     with pytest.raises(ValueError, match="split is 'valid', wanted 'train' or 'test'"):
-        mnist(root, split="valid")
+        mnist("valid", root=root)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_a_file_of_another_form_is_refused(
         (tmp_path / path).write_bytes(data)
     publish(monkeypatch, files)
     with pytest.raises(ValueError, match=message):
-        mnist(tmp_path)
+        mnist(root=tmp_path)
 
 
 def test_a_file_that_is_not_the_published_one_is_refused(root: Path) -> None:
     (root / "mnist" / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(np.zeros(12))))
     with pytest.raises(CorruptDataError, match=r"train-labels-idx1-ubyte\.gz is not"):
-        mnist(root)
+        mnist(root=root)
 
 
 def test_without_folder_cache_and_mirrors_the_error_names_the_remedy(
