@@ -67,9 +67,7 @@ class Options:
 
     steps: int = 300
     """steps of every run"""
-    # What float64 AdamW comes to depends on how small a gradient the first steps meet: from
-    # 5e-15 to 4e-14 for seeds 0 to 7. These three stay below the limit.
-    seeds: tuple[int, ...] = (2, 4, 5)
+    seeds: tuple[int, ...] = (0, 1, 2)
     """of the weights and the order of the batches; every run is made with each"""
     batch_size: int = 128
     """images in a step"""
