@@ -237,7 +237,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
         if not isinstance(operand, Tensor):
             common = None
             break
-        array = operand._data
+        array = operand._array
         arrays.append(array)
         if common is not array.dtype:
             if common is not None or array.dtype.kind != "f":
@@ -259,7 +259,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
     if type(out) is not np.ndarray:
         out = as_array(out)
     result = _new(Tensor)
-    result._data = out
+    result._array = out
     if op.view and isinstance(inputs[0], Tensor) and np.may_share_memory(out, arrays[0]):
         inputs[0]._share(result)
     if modes.ACTIVE.get() is None:

@@ -420,7 +420,7 @@ def _revived(saved: Saved, edge: Edge) -> Tensor:
             return edge
         # It was converted to the op's dtype, or has been given other data since.
         tensor: Tensor = recording.cast(edge, saved.array.dtype)
-        tensor._data = saved.array
+        tensor._array = saved.array
     else:
         tensor = Tensor._wrap(saved.array, edge if isinstance(edge, Node) else None)
     tensor._version = saved.version

@@ -70,7 +70,7 @@ class Tensor(InPlace):
     _version: Version | None = None
     _hooks: dict[object, Callable[[Tensor], Tensor | None]] | None = None
 
-    _data: Array
+    _array: Array  # not _data, which masked arrays would read past the checks
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Tensor(InPlace):
         else:
             wanted = array.dtype
         with np.errstate(all="ignore"):  # what the dtype cannot hold becomes inf
-            self._data = np.array(array, dtype=wanted, order="C")
+            self._array = np.array(array, dtype=wanted, order="C")
         if requires_grad:
             self.requires_grad_()
         self.label = label
@@ -100,7 +100,7 @@ class Tensor(InPlace):
     def _wrap(cls, array: Array, node: Node | None = None) -> Self:
         """Return a Tensor around ``array`` itself, unchecked and uncopied."""
         tensor = cls.__new__(cls)
-        tensor._data = array
+        tensor._array = array
         if node is not None:
             tensor.node = node
         return tensor
@@ -123,7 +123,7 @@ class Tensor(InPlace):
     @property
     def data(self) -> Array:
         """The ndarray. Setting it to an ndarray or to another Tensor shares that one's memory."""
-        return self._data
+        return self._array
 
     @data.setter
     def data(self, value: Tensor | Array) -> None:
@@ -132,13 +132,13 @@ class Tensor(InPlace):
                 f"data must be set to an ndarray or a Tensor, got {type(value).__name__}; "
                 "wrap it in Tensor(...), or use copy_ or fill_ to change the elements"
             )
-        array = value._data if isinstance(value, Tensor) else as_array(value, what="data")
+        array = value._array if isinstance(value, Tensor) else as_array(value, what="data")
         if self.requires_grad and array.dtype.kind != "f":
             raise RuntimeError(
                 f"data of a Tensor that requires grad must be floating, got {array.dtype}; "
                 "convert it first"
             )
-        self._data = array
+        self._array = array
         # The memory is another's now, and so is the count of its changes.
         self._version = value._shared_version() if isinstance(value, Tensor) else None
 
