@@ -21,6 +21,7 @@ from . import modes
 from .dispatch import OPS, Op, Rule, quietly, raw, recording
 from .errors import ShapeError
 from .graph import Array, Constant, Edge, Node, Saved
+from .rules import anchored
 from .tensor import Tensor
 
 __all__ = ["backward", "grad"]
@@ -330,7 +331,12 @@ class _Pass:
         if not self.record:
             return quietly().run(rule.function, raw, g, **given)
         try:
-            return rule.function(recording, g, **given)
+            gradient = rule.function(recording, g, **given)
+            if gradient is not None and not gradient.requires_grad and not g.requires_grad:
+                for value in given.values():
+                    if isinstance(value, Tensor) and value.requires_grad:
+                        gradient = anchored(recording, gradient, value)
+            return gradient
         except RuntimeError as error:
             if not modes.is_anomaly_enabled():
                 raise

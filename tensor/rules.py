@@ -34,6 +34,17 @@ def vjp(op: str, **rules: Callable[..., Any]) -> None:
     RULES[op] = rules
 
 
+def anchored(xp: Any, g: Any, x: Any) -> Any:
+    """Return ``g``, which from now on depends on ``x`` too, with the derivative 0.
+
+    A rule such as ReLU's uses its operand only to compare it. Recorded, the comparison leaves no
+    trace, and the second derivative would seem not to exist where it is 0.
+    """
+    nowhere = xp.isnan(x) * False
+    zero = xp.sum(xp.where(nowhere, x, 0.0))
+    return xp.where(xp.isnan(zero), zero, g)
+
+
 # Arithmetic.
 
 vjp("add", a=lambda xp, g: g, b=lambda xp, g: g)
@@ -225,7 +236,10 @@ vjp("matmul", a=_matmul_a, b=_matmul_b)
 
 def _before(xp: Any, g: Any, out: Any, activation: str | None) -> Any:
     """Return the gradient before the activation that ``linear`` ends with."""
-    return g if activation is None else RULES[activation]["a"](xp, g, out=out)
+    if activation is None:
+        return g
+    g = RULES[activation]["a"](xp, g, out=out)
+    return anchored(xp, g, out) if activation == "relu" else g
 
 
 def _linear_a(xp: Any, g: Any, weight: Any, out: Any, activation: str | None) -> Any:

@@ -166,3 +166,49 @@ def test_the_graph_of_a_recorded_pass_is_made_of_ordinary_records() -> None:
     (g,) = grad((x.exp() * weights(3)).sum(), x, create_graph=True)
     assert g.op == "mul"
     assert "exp" in [edge.op for edge in g.inputs]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x: x.relu(), id="relu"),
+        pytest.param(lambda x: x.abs(), id="abs"),
+        pytest.param(lambda x: x.clip(-1, 1), id="clip"),
+        pytest.param(lambda x: st.maximum(x, 0.5), id="maximum"),
+        pytest.param(st.ops.max, id="max"),
+        pytest.param(lambda x: st.ops.min(x, 0), id="min along a dimension"),
+        pytest.param(lambda x: (x @ weights(3, 2)).relu(), id="matmul and relu"),
+        pytest.param(lambda x: st.linear(x, leaf(2, 3), None, "relu"), id="fused linear and relu"),
+    ],
+)
+def test_the_second_derivative_of_a_piecewise_linear_function_is_zero(
+    function: Callable[[Tensor], Tensor],
+) -> None:
+    x = leaf(3)
+    (g,) = grad(function(x).sum(), x, create_graph=True)
+    (second,) = grad(g, x, weights(3))
+    assert second is not None
+    assert second.data.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_factor_that_is_not_finite_leaves_the_second_derivative_of_relu_zero() -> None:
+    x = leaf(3)
+    (g,) = grad(x.relu().sum() * math.inf, x, create_graph=True)
+    (second,) = grad(g, x, weights(3))
+    assert second is not None
+    assert second.data.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_the_gradient_of_a_piecewise_linear_function_is_the_same_when_it_is_recorded() -> None:
+    x = Tensor([-1.0, -0.0, 0.0, 2.0], requires_grad=True)
+    for function in (Tensor.relu, Tensor.abs):
+        plain = grad(function(x), x, weights(4))[0].data
+        recorded = grad(function(x), x, weights(4), create_graph=True)[0].data
+        assert plain.tobytes() == recorded.tobytes()
+
+
+def test_a_linear_function_has_no_second_derivative_to_speak_of() -> None:
+    x = leaf(3)
+    (g,) = grad((3 * x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        grad(g.sum(), x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -93,7 +94,6 @@ def test_erf_is_odd_bounded_and_never_falls(dtype: str) -> None:
 
 
 def test_many_elements_need_no_more_memory_than_the_result() -> None:
-    tracemalloc = pytest.importorskip("tracemalloc")
     points = np.linspace(-3, 3, 2_000_000)
     tracemalloc.start()
     special.erf(points)
