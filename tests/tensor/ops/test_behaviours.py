@@ -209,6 +209,8 @@ def test_a_number_that_no_integer_can_hold_is_refused() -> None:
             with pytest.raises(TypeError, match="does not fit into int64; write it as a float"):
                 x + number
     assert (leaf(1.0) * 1e30).item() == 1e30
+    assert (Tensor([0]) + -(2**63)).item() == -(2**63)
+    assert (Tensor([0]) + (2**63 - 1)).item() == 2**63 - 1
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
