@@ -2,7 +2,7 @@
 
 A fused backward is called as ``f(g, needs, ...)`` and returns one gradient for
 each operand of its op, None where ``needs`` says that none is wanted. The
-plain rules in ``rules.py`` say the same in the language of ops; the tests hold
+plain rules in ``rules/`` say the same in the language of ops; the tests hold
 one against the other.
 """
 

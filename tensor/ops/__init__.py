@@ -14,6 +14,7 @@ from micro.vocab import install_operators
 from ..dispatch import OPS, recording
 from ..dtypes import is_operand
 from ..tensor import Tensor
+from . import attention, convolution, elementwise, fused, indexing, linalg, reduction, shape
 from .attention import *  # noqa: F403 - the families together are the ops
 from .convolution import *  # noqa: F403
 from .elementwise import *  # noqa: F403
@@ -22,6 +23,17 @@ from .indexing import *  # noqa: F403
 from .linalg import *  # noqa: F403
 from .reduction import *  # noqa: F403
 from .shape import *  # noqa: F403
+
+__all__: list[str] = []
+__all__ += attention.__all__
+__all__ += convolution.__all__
+__all__ += elementwise.__all__
+__all__ += fused.__all__
+__all__ += indexing.__all__
+__all__ += linalg.__all__
+__all__ += reduction.__all__
+__all__ += shape.__all__
+__all__.sort()
 
 install_operators(Tensor, vars(recording))
 

@@ -1,0 +1,93 @@
+"""Rules of what acts on one element at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .table import vjp
+
+# Arithmetic.
+
+vjp("add", a=lambda xp, g: g, b=lambda xp, g: g)
+vjp("sub", a=lambda xp, g: g, b=lambda xp, g: -g)
+vjp("mul", a=lambda xp, g, b: g * b, b=lambda xp, g, a: g * a)
+vjp("div", a=lambda xp, g, b: g / b, b=lambda xp, g, b, out: -g * out / b)
+vjp("neg", a=lambda xp, g: -g)
+vjp("square", a=lambda xp, g, a: g * (2 * a))
+vjp("abs", a=lambda xp, g, a: g * xp.sign(a))
+
+
+def _pow_base(xp: Any, g: Any, a: Any, b: Any) -> Any:
+    # Where b = 0 the power is constant, though a ** (b - 1) may be infinite.
+    return g * xp.where(b == 0, 0.0, b * xp.pow(a, xp.where(b == 0, 1.0, b - 1)))
+
+
+def _pow_exponent(xp: Any, g: Any, a: Any, b: Any, out: Any) -> Any:
+    # 0 ** b is 0 for every b > 0, though log(0) is not finite.
+    flat = (a == 0) * (b >= 0)
+    return g * xp.where(flat, 0.0, out * xp.log(xp.where(flat, 1.0, a)))
+
+
+vjp("pow", a=_pow_base, b=_pow_exponent)
+
+# Powers, exponentials and logarithms.
+
+vjp("sqrt", a=lambda xp, g, out: g / (2 * out))
+vjp("exp", a=lambda xp, g, out: g * out)
+vjp("expm1", a=lambda xp, g, out: g * (out + 1))
+vjp("log", a=lambda xp, g, a: g / a)
+vjp("log1p", a=lambda xp, g, a: g / (a + 1))
+
+# Trigonometry.
+
+vjp("sin", a=lambda xp, g, a: g * xp.cos(a))
+vjp("cos", a=lambda xp, g, a: -g * xp.sin(a))
+
+# Activations.
+
+vjp("tanh", a=lambda xp, g, out: g * (1 - out * out))
+vjp("sigmoid", a=lambda xp, g, out: g * (out * (1 - out)))
+vjp("relu", a=lambda xp, g, out: xp.where(out <= 0, 0.0, g))
+vjp("erf", a=lambda xp, g, a: g * ((2 / math.sqrt(math.pi)) * xp.exp(-a * a)))
+
+
+def _gelu(xp: Any, g: Any, a: Any, approximate: str) -> Any:
+    if approximate == "tanh":
+        scale, cubic = math.sqrt(2 / math.pi), 0.044715
+        t = xp.tanh(scale * (a + cubic * (a * a * a)))
+        return g * (0.5 * (1 + t) + 0.5 * scale * a * (1 - t * t) * (1 + 3 * cubic * (a * a)))
+    density = xp.exp(-0.5 * (a * a)) * (1 / math.sqrt(2 * math.pi))
+    return g * (0.5 * (1 + xp.erf(a * math.sqrt(0.5))) + a * density)
+
+
+vjp("gelu", a=_gelu)
+
+# Choices. Equal operands share the gradient of their maximum.
+
+vjp(
+    "maximum",
+    a=lambda xp, g, a, b: xp.where(a == b, g / 2, xp.where(a < b, 0.0, g)),
+    b=lambda xp, g, a, b: xp.where(a == b, g / 2, xp.where(b < a, 0.0, g)),
+)
+vjp(
+    "minimum",
+    a=lambda xp, g, a, b: xp.where(a == b, g / 2, xp.where(a > b, 0.0, g)),
+    b=lambda xp, g, a, b: xp.where(a == b, g / 2, xp.where(b > a, 0.0, g)),
+)
+vjp(
+    "where",
+    a=lambda xp, g, cond: xp.where(cond, g, 0.0),
+    b=lambda xp, g, cond: xp.where(cond, 0.0, g),
+)
+
+
+def _clip(xp: Any, g: Any, a: Any, min: float | None, max: float | None) -> Any:
+    if min is not None:
+        g = xp.where(a >= min, g, 0.0)
+    if max is not None:
+        g = xp.where(a <= max, g, 0.0)
+    return g
+
+
+vjp("clip", a=_clip)
