@@ -33,13 +33,13 @@ def sub(a: Number, b: Number) -> Number:
     return a - b
 
 
-@op(da=lambda a, b: b, db=lambda a, b: a)
+@op(da=lambda _, b: b, db=lambda a, _: a)
 def mul(a: Number, b: Number) -> Number:
     """a b."""
     return a * b
 
 
-@op(da=lambda a, b: f.div(1, b), db=lambda a, b: -f.div(f.div(a, b), b))
+@op(da=lambda _, b: f.div(1, b), db=lambda a, b: -f.div(f.div(a, b), b))
 def div(a: Number, b: Number) -> Number:
     """a / b; of floats, a / 0 is inf or nan."""
     return f.div(a, b)
@@ -247,8 +247,8 @@ def clip(a: Number, min: Number = None, max: Number = None) -> Number:
 
 @op(
     dcond=0,
-    da=lambda cond, a, b: 1 if cond else 0,
-    db=lambda cond, a, b: 0 if cond else 1,
+    da=lambda cond, _a, _b: 1 if cond else 0,
+    db=lambda cond, _a, _b: 0 if cond else 1,
 )
 def where(cond: Number, a: Number, b: Number) -> Number:
     """a if cond is true, else b. The operand that is not chosen has derivative 0."""

@@ -7,10 +7,13 @@ backwards is written here.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, overload
 
@@ -18,7 +21,17 @@ from micro import fields
 from micro.fields import Number
 from micro.vocab import VOCAB, Operators
 
-__all__ = ["CONSTANT", "OPS", "PARTIALS", "Value", "grad", "op", "predicate", "topological"]
+__all__ = [
+    "CONSTANT",
+    "OPS",
+    "PARTIALS",
+    "Value",
+    "grad",
+    "op",
+    "predicate",
+    "record_sites",
+    "topological",
+]
 
 P = ParamSpec("P")
 Partial: TypeAlias = int | Callable[..., Number]
@@ -45,6 +58,8 @@ class Value(Operators):
         inputs: the Values that the op took, in order; ``x * x`` has two.
         attrs: the op's parameters that are not Values, such as the bounds of ``clip``.
         label: a name for drawings.
+        site: the line of the caller's code that made it, as ``file:line``; there only if an op
+            made it within ``record_sites()``.
 
     Raises:
         TypeError: data is not a number, or label is not a string.
@@ -56,7 +71,7 @@ class Value(Operators):
     Value(data=3.0, grad=6.0)
     """
 
-    __slots__ = ("__weakref__", "attrs", "data", "grad", "inputs", "label", "op")
+    __slots__ = ("__weakref__", "attrs", "data", "grad", "inputs", "label", "op", "site")
 
     # numpy's numbers on the left of an operator leave the operation to Value
     __array_ufunc__ = None
@@ -69,6 +84,7 @@ class Value(Operators):
     inputs: tuple[Value, ...]
     attrs: Mapping[str, Any]
     label: str
+    site: str
 
     def __init__(self, data: Number, label: str = "") -> None:
         if not isinstance(label, str):
@@ -112,16 +128,56 @@ class Value(Operators):
             RuntimeError: self depends on no input: it was made of constants.
         """
         gradients = _pull_back(self)
-        if not gradients:
-            raise RuntimeError(
-                "backward: this Value is made of constants alone, so there is nothing to "
-                "differentiate; a gradient can be differentiated again only if it was computed "
-                "with create_graph=True"
-            )
+        _refuse_constants(gradients)
         # All the sums first: should one fail, nothing has been written.
         gradients.update({x: x.grad + g for x, g in gradients.items() if not x.inputs})
         for x, g in gradients.items():
             x.grad = g
+
+    def trace_backward(self, observe: Callable[..., object]) -> list[tuple[Value, Number]]:
+        """Run a backward pass to be watched, which changes no ``grad``.
+
+        Each time that the pass has added a product to the gradient of an input, ``observe(node,
+        argument, operands=, rule=, given=, g=, local=, contribution=, total=)`` is called:
+
+        * node, argument: the Value that passes its gradient on, and to which of its inputs;
+        * operands: what its op calls its inputs;
+        * rule, given: the derivative as it stands in ``micro.ops``, an int or a function, and by
+          name all that the function is given;
+        * g, local, contribution: the gradient of node, the derivative, and their product;
+        * total: the gradient of the input, as far as it has come.
+
+        Returns:
+            Every input that ``backward`` reaches, with what it adds to the input's ``grad``.
+
+        Raises:
+            RuntimeError: self depends on no input: it was made of constants.
+        """
+        related = _related(self)
+        edges = ((x, i) for x in reversed(related) for i, a in enumerate(x.inputs) if a in related)
+
+        def send(gradients: dict[Value, Number], x: Value, g: Number, d: Number) -> None:
+            node, argument = next(edges)
+            assert node.inputs[argument] is x
+            alone = {x: None}
+            _send(alone, x, g, d)
+            _send(gradients, x, g, d)
+            names = VOCAB[node.op].inputs
+            observe(
+                node,
+                argument,
+                operands=names,
+                rule=PARTIALS[node.op][argument],
+                given={**dict(zip(names, [a.data for a in node.inputs], strict=True)), **node.attrs},
+                g=g,
+                local=node._number(d),
+                contribution=node._number(alone[x]),
+                total=node._number(gradients[x]),
+            )
+
+        gradients = _pull_back(self, send=send)
+        _refuse_constants(gradients)
+        return [(x, g) for x, g in gradients.items() if not x.inputs]
 
     def __repr__(self) -> str:
         return f"Value(data={self.data}, grad={self.grad})"
@@ -184,8 +240,9 @@ def op(**partials: Partial) -> Callable[[Callable[P, Number]], Callable[P, Value
     """Make an op from its forward on numbers and its partial derivatives, one per input.
 
     The forward's name is the op's; ``da=`` is the derivative by the input ``a``, a function of all
-    the inputs, or an int if it is that everywhere. What comes out takes Values or numbers, records
-    itself, and is entered in ``OPS``.
+    the inputs, or an int if it is that everywhere; it gives an input that it does not use a name
+    with a leading underscore. What comes out takes Values or numbers, records itself, and is
+    entered in ``OPS``.
     """
 
     def define(forward: Callable[P, Number]) -> Callable[P, Value]:
@@ -246,7 +303,36 @@ def _record(
     out.inputs = inputs
     out.attrs = attrs
     out.label = ""
+    if _wanting_sites:
+        out.site = _caller()
     return out
+
+
+_wanting_sites = 0  # how many record_sites() are in force
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+@contextlib.contextmanager
+def record_sites() -> Iterator[None]:
+    """Have every op note, as ``site`` of what it makes, the line of code that called it.
+
+    For drawings and players, which then show that line. It makes ops slower; it holds for all
+    threads.
+    """
+    global _wanting_sites
+    _wanting_sites += 1
+    try:
+        yield
+    finally:
+        _wanting_sites -= 1
+
+
+def _caller() -> str:
+    """``file:line`` of the innermost caller outside this package."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _literal(x: Any, name: str, kin: Any = None) -> Value:
@@ -366,21 +452,34 @@ def topological(y: Value) -> list[Value]:
     return order
 
 
+def _related(y: Value, xs: Collection[Value] | None = None) -> dict[Value, Number]:
+    """Whatever y was computed from that depends on one of the xs, or on any input; inputs first.
+
+    Each is a key; the values are None, the places of gradients that are still to come.
+    """
+    related: dict[Value, Number] = {}
+    unrelated = related.keys().isdisjoint
+    for node in reversed(topological(y)):
+        wanted = not (node.inputs or node.op == CONSTANT) if xs is None else node in xs
+        if wanted or not unrelated(node.inputs):
+            related[node] = None
+    return related
+
+
 def _pull_back(
-    y: Value, xs: Collection[Value] | None = None, create_graph: bool = False
+    y: Value,
+    xs: Collection[Value] | None = None,
+    create_graph: bool = False,
+    send: Callable[[dict[Value, Number], Value, Number, Number], None] | None = None,
 ) -> dict[Value, Number]:
     """d y / d x for every x on a way from y down to one of the xs, or to any input.
 
     The chain rule, once per edge: an input receives g, the gradient of the node that used it, times
     the local derivative. With ``create_graph``, the derivatives are computed on the Values instead
-    of their data, and so are recorded.
+    of their data, and so are recorded. ``send``, if given, takes the place of ``_send``.
     """
-    gradients: dict[Value, Number] = {}  # of all that depends on an x, which comes first
-    unrelated = gradients.keys().isdisjoint
-    for node in reversed(topological(y)):
-        wanted = not (node.inputs or node.op == CONSTANT) if xs is None else node in xs
-        if wanted or not unrelated(node.inputs):
-            gradients[node] = None
+    send = send or _send
+    gradients = _related(y, xs)
     if gradients:
         gradients[y] = fields.like(y.data, 1)
     for node in reversed(gradients):
@@ -392,21 +491,45 @@ def _pull_back(
             # the common case, in few steps
             (a, b), (da, db) = inputs, partials
             if a in gradients:
-                _send(gradients, a, g, da if isinstance(da, int) else da(a.data, b.data))
+                send(gradients, a, g, da if isinstance(da, int) else da(a.data, b.data))
             if b in gradients:
-                _send(gradients, b, g, db if isinstance(db, int) else db(a.data, b.data))
+                send(gradients, b, g, db if isinstance(db, int) else db(a.data, b.data))
             continue
         values = [
             x if create_graph and (x in gradients or x.op != CONSTANT) else x.data for x in inputs
         ]
         for x, partial in zip(inputs, partials, strict=True):
             if x in gradients:
-                _send(gradients, x, g, _local(partial, values, node.attrs))
+                d = _local(partial, values, node.attrs)
+                if create_graph and not (isinstance(partial, int) or isinstance(d, Value)):
+                    d = _anchored(d, values, partial)
+                send(gradients, x, g, d)
     return gradients
+
+
+def _refuse_constants(gradients: Mapping[Value, Number]) -> None:
+    if not gradients:
+        raise RuntimeError(
+            "backward: this Value is made of constants alone, so there is nothing to "
+            "differentiate; a gradient can be differentiated again only if it was computed "
+            "with create_graph=True"
+        )
 
 
 def _local(partial: Partial, values: list[Number], attrs: Mapping[str, Any]) -> Number:
     return partial if isinstance(partial, int) else partial(*values, **attrs)
+
+
+def _anchored(d: Number, values: list[Number], partial: Callable[..., Number]) -> Number:
+    """d, a derivative at the values, as a Value that depends on what it was computed from.
+
+    A derivative such as ReLU's only compares its input. Recorded, a comparison leaves no trace, and
+    the second derivative would seem not to exist where it is 0.
+    """
+    for x, parameter in zip(values, inspect.signature(partial).parameters, strict=False):
+        if isinstance(x, Value) and not parameter.startswith("_"):
+            d = OPS["where"](False, x, d)
+    return d
 
 
 def _send(gradients: dict[Value, Number], x: Value, g: Number, d: Number) -> None:

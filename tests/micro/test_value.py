@@ -7,6 +7,7 @@ import gc
 import math
 import operator
 import weakref
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -310,6 +311,41 @@ def test_a_derivative_is_differentiated_again_only_if_its_graph_was_made() -> No
         constant.backward()
     with pytest.raises(RuntimeError, match="create_graph=True"):
         (2 * constant).backward()
+
+
+PIECEWISE_LINEAR: list[tuple[Callable[[Value], Value], float, float]] = [
+    (micro.relu, 2.0, 1.0),
+    (micro.relu, -2.0, 0.0),
+    (micro.abs, -2.0, -1.0),
+    (lambda x: micro.clip(x, min=0.0), 2.0, 1.0),
+    (lambda x: micro.maximum(x, 1.0), 1.0, 0.5),
+    (lambda x: 3 * micro.relu(2 * x), 2.0, 6.0),
+    (lambda x: x**0, 2.0, 0.0),
+    (lambda x: micro.relu(-x), math.inf, 0.0),
+]
+
+
+@pytest.mark.parametrize(("function", "at", "slope"), PIECEWISE_LINEAR)
+def test_a_derivative_that_only_compares_can_be_differentiated_to_0(
+    function: Callable[[Value], Value], at: float, slope: float
+) -> None:
+    x = Value(at)
+    first = micro.grad(function(x), x, create_graph=True)
+    assert first.data == slope
+    assert micro.grad(first, x).data == 0.0
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: 2 * x, lambda x: x / 2, lambda x: x + x], ids=["2x", "x/2", "x+x"]
+)
+def test_a_derivative_that_uses_no_input_depends_on_none(
+    function: Callable[[Value], Value],
+) -> None:
+    x = Value(2.0)
+    first = micro.grad(function(x), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="does not depend on"):
+        micro.grad(first, x)
+    assert micro.grad(first, x, allow_unused=True) is None
 
 
 def test_grad_leaves_every_gradient_alone() -> None:
