@@ -270,6 +270,8 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
             _record(op, inputs, arrays, attrs, result)
         if modes.is_anomaly_enabled():
             _examine(op, result)
+        elif result.node is not None and modes.is_recording_sites():
+            result.node.site = user_site()
     return result
 
 
@@ -286,7 +288,9 @@ def _examine(op: Op, result: Tensor) -> None:
 def _explained(op: Op, arrays: list[Any], error: Exception) -> Exception:
     """Return a kernel's error with the op's name and its operands' shapes."""
     shapes = ", ".join(
-        f"{name} {np.shape(array)}" for name, array in zip(_names(op, arrays), arrays, strict=True)
+        f"{name} {np.shape(array)}"
+        for name, array in zip(_names(op, arrays), arrays, strict=True)
+        if array is not None
     )
     message = f"{op.name}: {error} (operands: {shapes})"
     if isinstance(error, IndexError):

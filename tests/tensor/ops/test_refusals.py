@@ -15,6 +15,7 @@ from tensor import (
     enable_grad,
     grad,
     is_grad_enabled,
+    linear,
     no_grad,
 )
 from tests.tensor.ops.cases import CASES
@@ -94,3 +95,8 @@ def test_a_missing_operand_is_named(name: str) -> None:
     with pytest.raises(TypeError, match=spec.inputs[needed[-1]]) as caught:
         call(name, operands, sample.attrs)
     assert name in str(caught.value) and "missing" in str(caught.value)
+
+
+def test_an_operand_that_was_not_given_is_not_reported() -> None:
+    with pytest.raises(ShapeError, match=r"\(operands: a \(2, 3\), weight \(4, 5\)\)$"):
+        linear(Tensor(np.ones((2, 3))), Tensor(np.ones((4, 5))))
