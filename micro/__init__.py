@@ -48,6 +48,7 @@ from micro.ops import (
     tanh,
     where,
 )
+from micro.sites import record_sites
 from micro.value import Value, grad
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "nn",
     "optim",
     "pow",
+    "record_sites",
     "relu",
     "sigmoid",
     "sign",

@@ -258,6 +258,7 @@ def _unary(name: str) -> Function:
             raise TypeError(f"{name}: not defined for {kind} {x}; hold a float or an mpmath mpf")
         return apply(x)
 
+    function.__name__ = name
     return function
 
 

@@ -7,18 +7,16 @@ backwards is written here.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import inspect
-import os
-import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, overload
 
 from micro import fields
 from micro.fields import Number
+from micro.sites import WANTED, caller
 from micro.vocab import VOCAB, Operators
 
 __all__ = [
@@ -29,7 +27,6 @@ __all__ = [
     "grad",
     "op",
     "predicate",
-    "record_sites",
     "topological",
 ]
 
@@ -168,7 +165,10 @@ class Value(Operators):
                 argument,
                 operands=names,
                 rule=PARTIALS[node.op][argument],
-                given={**dict(zip(names, [a.data for a in node.inputs], strict=True)), **node.attrs},
+                given={
+                    **dict(zip(names, [a.data for a in node.inputs], strict=True)),
+                    **node.attrs,
+                },
                 g=g,
                 local=node._number(d),
                 contribution=node._number(alone[x]),
@@ -303,36 +303,9 @@ def _record(
     out.inputs = inputs
     out.attrs = attrs
     out.label = ""
-    if _wanting_sites:
-        out.site = _caller()
+    if WANTED:
+        out.site = caller()
     return out
-
-
-_wanting_sites = 0  # how many record_sites() are in force
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-
-
-@contextlib.contextmanager
-def record_sites() -> Iterator[None]:
-    """Have every op note, as ``site`` of what it makes, the line of code that called it.
-
-    For drawings and players, which then show that line. It makes ops slower; it holds for all
-    threads.
-    """
-    global _wanting_sites
-    _wanting_sites += 1
-    try:
-        yield
-    finally:
-        _wanting_sites -= 1
-
-
-def _caller() -> str:
-    """``file:line`` of the innermost caller outside this package."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _literal(x: Any, name: str, kin: Any = None) -> Value:

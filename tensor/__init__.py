@@ -17,7 +17,9 @@ from .modes import (
     enable_grad,
     is_anomaly_enabled,
     is_grad_enabled,
+    is_recording_sites,
     no_grad,
+    record_sites,
     set_grad_enabled,
 )
 from .random import Generator, default_generator, manual_seed
@@ -43,12 +45,14 @@ __all__ = [
     "int64",
     "is_anomaly_enabled",
     "is_grad_enabled",
+    "is_recording_sites",
     "manual_seed",
     "nn",
     "no_grad",
     "ops",
     "optim",
     "random",
+    "record_sites",
     "set_grad_enabled",
 ]
 __all__ += ops.__all__

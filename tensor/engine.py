@@ -11,7 +11,7 @@ at the end, so that a pass that fails has changed no ``grad``.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -24,7 +24,7 @@ from .graph import Array, Constant, Edge, Node, Saved
 from .rules import anchored
 from .tensor import Tensor
 
-__all__ = ["backward", "grad"]
+__all__ = ["backward", "grad", "trace_backward"]
 
 _by_sequence = attrgetter("sequence")
 
@@ -107,6 +107,33 @@ def grad(
     for key, (_, value) in found.items():
         results[key] = value if create_graph else Tensor._wrap(value)
     return tuple(results.get(id(_edge(tensor))) for tensor in wanted)
+
+
+def trace_backward(tensor: Tensor, observe: Callable[..., object]) -> list[tuple[Tensor, Array]]:
+    """Run a backward pass to be watched, which changes no ``grad`` and frees nothing.
+
+    Each time that the pass has added a contribution to the gradient of an operand, ``observe(node,
+    argument, operands=, rule=, given=, g=, local=, contribution=, total=)`` is called. Arrays are
+    copies.
+
+    * node, argument: the Node that passes its gradient on, and to which of its inputs;
+    * operands: what its op calls its inputs;
+    * rule, given: the pullback as it stands in ``tensor.rules``, and by name what it was given;
+    * g, contribution: the gradient of node, and what the rule made of it for the operand;
+    * local: None; it is the scalar engine that has local derivatives;
+    * total: the gradient of the operand, as far as it has come.
+
+    Hooks are called, as in every pass.
+
+    Returns:
+        Every leaf that ``backward`` reaches, with what it adds to the leaf's ``grad``.
+
+    Raises:
+        RuntimeError: as ``backward``.
+    """
+    seeds = _seeds("backward", [tensor], None, False)
+    found = _WatchedPass([tensor], seeds, observe).run()
+    return [(leaf, value) for leaf, value in found.values() if leaf.node is None]
 
 
 def _listed(what: str, tensors: Any) -> list[Tensor]:
@@ -363,6 +390,48 @@ class _Pass:
         else:
             self.grads[key] = np.asarray(quietly().run(np.add, before, gradient))
             self.owned.add(key)
+
+
+class _WatchedPass(_Pass):
+    """A pass that reports each contribution when it has been added."""
+
+    def __init__(
+        self, outputs: list[Tensor], seeds: list[Gradient], observe: Callable[..., object]
+    ) -> None:
+        self.observe = observe
+        self.visited: tuple[Node, Gradient, Iterator[int]] | None = None
+        super().__init__(outputs, seeds, None, record=False, keep=True)
+
+    def _visit(self, node: Node, g: Gradient, anomaly: bool) -> None:
+        receivers = (i for i, x in enumerate(node.inputs) if not isinstance(x, Constant))
+        self.visited = node, g, receivers
+        super()._visit(node, g, anomaly)
+
+    def _add(self, edge: Edge, gradient: Gradient, fresh: bool) -> None:
+        super()._add(edge, gradient, fresh)
+        if self.visited is None:
+            return  # a seed
+        node, g, receivers = self.visited
+        argument, op = next(receivers), OPS[node.op]
+        assert node.inputs[argument] is edge
+        operand = op.operands[0 if op.variadic else argument]
+        rule = op.rules[operand] if op.fused is None else op.fused
+        values = {**_arguments(op, node, False), "i": argument}
+        self.observe(
+            node,
+            argument,
+            operands=() if op.variadic else op.operands,
+            rule=rule.function,
+            given={name: _copied(values[name]) for name in rule.names},
+            g=g.copy(),
+            local=None,
+            contribution=gradient.copy(),
+            total=self.grads[id(edge)].copy(),
+        )
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _reachable(roots: Iterable[Edge]) -> list[Node]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +24,26 @@ if TYPE_CHECKING:
 
     from .tensor import Tensor
 
-__all__ = ["Array", "Constant", "Edge", "Node", "Saved", "Version", "user_site"]
+__all__ = [
+    "SYMBOLS",
+    "Array",
+    "Constant",
+    "Edge",
+    "Node",
+    "Recipe",
+    "Recomputation",
+    "Saved",
+    "Version",
+    "next_sequence",
+    "user_site",
+]
 
 Array: TypeAlias = npt.NDArray[Any]
 
-_sequence = itertools.count().__next__
+# What a drawing writes for each op that is registered.
+SYMBOLS: Final[dict[str, str]] = {}
+
+next_sequence = itertools.count().__next__
 
 # The files whose frames are not the user's: this package, and the operators' definition.
 _OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, os.path.abspath(vocab.__file__))
@@ -94,7 +109,8 @@ class Node:
         sequence: rises in order of creation, which is a topological order.
         hooks: functions that see, and may replace, the gradient that arrives here.
         retains: the Tensor whose ``grad`` a backward pass sets, if that was asked for.
-        site: the line of the caller's code that made it, in anomaly mode.
+        site: the line of the caller's code that made it, if it was made within ``record_sites()``
+            or in anomaly mode.
     """
 
     __slots__ = (
@@ -105,6 +121,7 @@ class Node:
         "inputs",
         "label",
         "op",
+        "recipe",
         "retains",
         "saved",
         "sequence",
@@ -127,15 +144,16 @@ class Node:
         self.shape = out.shape
         self.dtype = out.dtype
         self.label: str | None = None
-        self.sequence = _sequence()
+        self.sequence = next_sequence()
         self.hooks: dict[object, Callable[[Tensor], Tensor | None]] | None = None
         self.retains: weakref.ref[Tensor] | None = None
         self.site: str | None = None
+        self.recipe: Recipe | None = None
 
     @property
     def symbol(self) -> str:
         """What a drawing writes in the op's place."""
-        return vocab.VOCAB[self.op].symbol if self.op in vocab.VOCAB else self.op
+        return SYMBOLS.get(self.op, self.op)
 
     def __repr__(self) -> str:
         made = f", made at {self.site}" if self.site else ""

@@ -18,19 +18,22 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import CodeType, FrameType, TracebackType
-from typing import Any, ClassVar, Literal, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
 __all__ = [
     "detect_anomaly",
     "enable_grad",
     "is_anomaly_enabled",
     "is_grad_enabled",
+    "is_recording_sites",
     "no_grad",
+    "record_sites",
     "set_grad_enabled",
 ]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Kind: TypeAlias = Literal["grad", "anomaly", "sites"]
 
 _SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
@@ -44,7 +47,7 @@ class Entry:
 
     __slots__ = ("enabled", "ended", "frame", "kind")
 
-    def __init__(self, kind: Literal["grad", "anomaly"], enabled: bool, frame: int | None) -> None:
+    def __init__(self, kind: Kind, enabled: bool, frame: int | None) -> None:
         self.kind = kind
         self.enabled = enabled
         self.frame = frame
@@ -99,10 +102,15 @@ def is_anomaly_enabled() -> bool:
     return ACTIVE.get() is not None and _lookup("anomaly", False)
 
 
+def is_recording_sites() -> bool:
+    """Return whether results note the line of the caller's code that made them."""
+    return ACTIVE.get() is not None and _lookup("sites", False)
+
+
 class _Mode:
     """A context manager, and a decorator, that sets one mode; reentrant."""
 
-    kind: ClassVar[Literal["grad", "anomaly"]] = "grad"
+    kind: ClassVar[Kind] = "grad"
 
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
@@ -215,6 +223,18 @@ class detect_anomaly(_Mode):
     """
 
     kind = "anomaly"
+
+    def __init__(self, enabled: bool = True) -> None:
+        super().__init__(enabled)
+
+
+class record_sites(_Mode):
+    """Have every recorded op note the line of the caller's code: ``with record_sites(): ...``.
+
+    For drawings and players, which then show it: it is the node's ``site``. Makes ops slower.
+    """
+
+    kind = "sites"
 
     def __init__(self, enabled: bool = True) -> None:
         super().__init__(enabled)

@@ -234,6 +234,12 @@ class Tensor(InPlace):
 
         backward(self, gradient, retain_graph, create_graph, inputs)
 
+    def trace_backward(self, observe: Callable[..., object]) -> list[tuple[Tensor, Array]]:
+        """Run a backward pass to be watched: see ``tensor.engine.trace_backward``."""
+        from .engine import trace_backward
+
+        return trace_backward(self, observe)
+
     def retain_grad(self) -> None:
         """Have backward passes set ``grad`` of this Tensor too, though it is not a leaf.
 
