@@ -230,17 +230,16 @@ class ByHand(Contestant):
     def optimize(self) -> None:
         """Take AdamW's step over one flat array."""
         self.steps += 1
-        optimizers.adamw(
+        optimizers.sweep(
+            optimizers.adam,
             self.flat,
             self.flat_grad,
-            self.m,
-            self.v,
-            None,
+            {"exp_avg": self.m, "exp_avg_sq": self.v},
             self.scratch,
-            beta1=BETAS[0],
-            beta2=BETAS[1],
+            betas=BETAS,
             eps=EPS,
             maximize=False,
+            decoupled=True,
             step=self.steps,
             **RATES,
         )

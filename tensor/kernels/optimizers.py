@@ -1,9 +1,10 @@
 """One step of an optimizer over flat arrays, in place and without allocating.
 
-Every function takes 1-D arrays of one length and dtype: parameters, their
-gradients, and the optimizer's state. They work block by block, so that a block
-is still in the cache when the next ufunc comes to it. ``grad`` may be
-overwritten; ``work`` is ``workspace(dtype)``.
+``sweep`` goes over 1-D arrays of one length and dtype (parameters, their
+gradients, and the optimizer's state) block by block, so that a block is still
+in the cache when the next ufunc comes to it. The functions after it each move
+one block: ``p`` and the state are overwritten, ``g`` may be, and ``work`` is
+scratch memory, two rows of the block's length.
 
 The operations and their order are PyTorch's (those of its loop over single
 tensors), so that trajectories agree to rounding. Rates are Python floats:
@@ -12,14 +13,14 @@ they do not promote float32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from ..graph import Array
 
-__all__ = ["BLOCK", "adam", "adamw", "sgd", "workspace"]
+__all__ = ["BLOCK", "adagrad", "adam", "rmsprop", "sgd", "sweep", "workspace"]
 
 # Elements per block. Few enough that the arrays of a block stay in the second-level cache, many
 # enough that the cost of calling a ufunc is lost in its work.
@@ -31,141 +32,177 @@ def workspace(dtype: np.dtype[Any]) -> Array:
     return np.empty((2, BLOCK), dtype)
 
 
-def _blocks(length: int) -> Iterator[slice]:
-    return (slice(start, start + BLOCK) for start in range(0, length, BLOCK))
+def sweep(
+    update: Callable[..., None],
+    param: Array,
+    grad: Array,
+    state: Mapping[str, Array],
+    work: Array,
+    *,
+    lr: float,
+    weight_decay: float,
+    maximize: bool,
+    decoupled: bool = False,
+    **options: Any,
+) -> None:
+    """Take one step over flat arrays; ``grad`` is overwritten.
+
+    Args:
+        update: moves one block; takes the state by its names.
+        param: the parameters.
+        grad: their gradients.
+        state: the optimizer's memory.
+        work: what ``workspace`` returned.
+        lr: step size.
+        weight_decay: pull towards 0.
+        maximize: go along the gradient instead of against it.
+        decoupled: shrink the parameters themselves, rather than add to the gradient.
+        options: passed on to ``update``.
+    """
+    for start in range(0, len(param), BLOCK):
+        block = slice(start, start + BLOCK)
+        p, g = param[block], grad[block]
+        spare = work[:, : len(p)]
+        if maximize:
+            np.negative(g, out=g)
+        if weight_decay != 0 and decoupled:
+            np.multiply(p, 1 - lr * weight_decay, out=p)
+        elif weight_decay != 0:
+            np.multiply(p, weight_decay, out=spare[0])
+            np.add(g, spare[0], out=g)
+        parts = {name: array[block] for name, array in state.items()}
+        update(p, g, spare, lr=lr, **parts, **options)
+
+
+def _move(p: Array, numerator: Array, denominator: Array, factor: float, s: Array) -> None:
+    """Add ``factor * numerator / denominator`` to ``p``."""
+    np.multiply(numerator, factor, out=s)
+    np.divide(s, denominator, out=s)
+    np.add(p, s, out=p)
+
+
+def _follow_square(v: Array, g: Array, keep: float, s: Array) -> None:
+    """Set ``v`` to ``keep * v + (1 - keep) * g**2``."""
+    np.multiply(v, keep, out=v)
+    np.multiply(g, 1 - keep, out=s)
+    np.multiply(s, g, out=s)
+    np.add(v, s, out=v)
+
+
+def _follow(m: Array, g: Array, keep: float, s: Array) -> None:
+    """Set ``m`` to ``keep * m + (1 - keep) * g``, from whichever end is nearer."""
+    np.subtract(g, m, out=s)
+    if 1 - keep < 0.5:
+        np.multiply(s, 1 - keep, out=s)
+        np.add(m, s, out=m)
+    else:
+        np.multiply(s, 1 - (1 - keep), out=s)
+        np.subtract(g, s, out=m)
 
 
 def sgd(
-    param: Array,
-    grad: Array,
-    momentum_buffer: Array | None,
+    p: Array,
+    g: Array,
     work: Array,
     *,
+    momentum_buffer: Array | None = None,
     lr: float,
     momentum: float,
     dampening: float,
-    weight_decay: float,
     nesterov: bool,
-    maximize: bool,
-    first: bool,
+    step: int,
 ) -> None:
-    """Take one step of gradient descent; ``first`` starts the momentum from the gradient."""
-    for block in _blocks(len(param)):
-        p, g = param[block], grad[block]
-        s = work[0, : len(p)]
-        if maximize:
-            np.negative(g, out=g)
-        if weight_decay != 0:
-            np.multiply(p, weight_decay, out=s)
+    """Move one block down the gradient; step 1 starts the momentum from the gradient."""
+    s, m = work[0], momentum_buffer
+    if m is not None:
+        if step == 1:
+            np.copyto(m, g)
+        else:
+            np.multiply(m, momentum, out=m)
+            np.multiply(g, 1 - dampening, out=s)
+            np.add(m, s, out=m)
+        if nesterov:
+            np.multiply(m, momentum, out=s)
             np.add(g, s, out=g)
-        if momentum_buffer is not None:
-            m = momentum_buffer[block]
-            if first:
-                np.copyto(m, g)
-            else:
-                np.multiply(m, momentum, out=m)
-                np.multiply(g, 1 - dampening, out=s)
-                np.add(m, s, out=m)
-            if nesterov:
-                np.multiply(m, momentum, out=s)
-                np.add(g, s, out=g)
-            else:
-                g = m
-        np.multiply(g, -lr, out=s)
-        np.add(p, s, out=p)
+        else:
+            g = m
+    np.multiply(g, -lr, out=s)
+    np.add(p, s, out=p)
 
 
 def adam(
-    param: Array,
-    grad: Array,
-    exp_avg: Array,
-    exp_avg_sq: Array,
-    max_exp_avg_sq: Array | None,
-    work: Array,
-    *,
-    lr: float,
-    beta1: float,
-    beta2: float,
-    eps: float,
-    weight_decay: float,
-    maximize: bool,
-    step: int,
-) -> None:
-    """Take the step number ``step``, from 1, of Adam; the decay is added to the gradient."""
-    for block in _blocks(len(param)):
-        p, g = param[block], grad[block]
-        s = work[0, : len(p)]
-        if maximize:
-            np.negative(g, out=g)
-        if weight_decay != 0:
-            np.multiply(p, weight_decay, out=s)
-            np.add(g, s, out=g)
-        peak = None if max_exp_avg_sq is None else max_exp_avg_sq[block]
-        _follow_moments(
-            p, g, exp_avg[block], exp_avg_sq[block], peak, work, lr, beta1, beta2, eps, step
-        )
-
-
-def adamw(
-    param: Array,
-    grad: Array,
-    exp_avg: Array,
-    exp_avg_sq: Array,
-    max_exp_avg_sq: Array | None,
-    work: Array,
-    *,
-    lr: float,
-    beta1: float,
-    beta2: float,
-    eps: float,
-    weight_decay: float,
-    maximize: bool,
-    step: int,
-) -> None:
-    """Take the step number ``step``, from 1, of AdamW; the parameters decay by themselves."""
-    for block in _blocks(len(param)):
-        p, g = param[block], grad[block]
-        if maximize:
-            np.negative(g, out=g)
-        if weight_decay != 0:
-            np.multiply(p, 1 - lr * weight_decay, out=p)
-        peak = None if max_exp_avg_sq is None else max_exp_avg_sq[block]
-        _follow_moments(
-            p, g, exp_avg[block], exp_avg_sq[block], peak, work, lr, beta1, beta2, eps, step
-        )
-
-
-def _follow_moments(
     p: Array,
     g: Array,
-    m: Array,
-    v: Array,
-    peak: Array | None,
     work: Array,
+    *,
+    exp_avg: Array,
+    exp_avg_sq: Array,
+    max_exp_avg_sq: Array | None = None,
     lr: float,
-    beta1: float,
-    beta2: float,
+    betas: tuple[float, float],
     eps: float,
     step: int,
 ) -> None:
-    """Update the moments of one block and move its parameters along them."""
-    s, t = work[0, : len(p)], work[1, : len(p)]
-    np.subtract(g, m, out=s)
-    if 1 - beta1 < 0.5:  # from whichever end is nearer
-        np.multiply(s, 1 - beta1, out=s)
-        np.add(m, s, out=m)
-    else:
-        np.multiply(s, 1 - (1 - beta1), out=s)
-        np.subtract(g, s, out=m)
-    np.multiply(v, beta2, out=v)
-    np.multiply(g, 1 - beta2, out=s)
-    np.multiply(s, g, out=s)
-    np.add(v, s, out=v)
-    if peak is not None:
-        v = np.maximum(peak, v, out=peak)
+    """Move one block as Adam does in its step number ``step``, from 1."""
+    (beta1, beta2), (s, t), v = betas, work, exp_avg_sq
+    _follow(exp_avg, g, beta1, s)
+    _follow_square(v, g, beta2, s)
+    if max_exp_avg_sq is not None:
+        v = np.maximum(max_exp_avg_sq, v, out=max_exp_avg_sq)
     np.sqrt(v, out=s)
     np.divide(s, (1 - beta2**step) ** 0.5, out=s)
     np.add(s, eps, out=s)
-    np.multiply(m, -(lr / (1 - beta1**step)), out=t)
-    np.divide(t, s, out=t)
-    np.add(p, t, out=p)
+    _move(p, exp_avg, s, -(lr / (1 - beta1**step)), t)
+
+
+def rmsprop(
+    p: Array,
+    g: Array,
+    work: Array,
+    *,
+    square_avg: Array,
+    grad_avg: Array | None = None,
+    momentum_buffer: Array | None = None,
+    lr: float,
+    alpha: float,
+    eps: float,
+    momentum: float,
+) -> None:
+    """Move one block along its gradient over the root of the mean square of past ones."""
+    s, t = work
+    _follow_square(square_avg, g, alpha, s)
+    if grad_avg is None:
+        np.sqrt(square_avg, out=s)
+    else:  # the root of the variance
+        _follow(grad_avg, g, alpha, s)
+        np.multiply(grad_avg, grad_avg, out=s)
+        np.subtract(square_avg, s, out=s)
+        np.sqrt(s, out=s)
+    np.add(s, eps, out=s)
+    if momentum_buffer is None:
+        _move(p, g, s, -lr, t)
+    else:
+        np.multiply(momentum_buffer, momentum, out=momentum_buffer)
+        _move(momentum_buffer, g, s, 1.0, t)
+        np.multiply(momentum_buffer, -lr, out=t)
+        np.add(p, t, out=p)
+
+
+def adagrad(
+    p: Array,
+    g: Array,
+    work: Array,
+    *,
+    sum: Array,
+    lr: float,
+    lr_decay: float,
+    eps: float,
+    step: int,
+) -> None:
+    """Move one block along its gradient over the root of the sum of all squares so far."""
+    s, t = work
+    np.multiply(g, g, out=s)
+    np.add(sum, s, out=sum)
+    np.sqrt(sum, out=s)
+    np.add(s, eps, out=s)
+    _move(p, g, s, -(lr / (1 + (step - 1) * lr_decay)), t)

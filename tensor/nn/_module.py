@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 
 from ..dtypes import as_array, as_dtype, float16, float32, float64
+from ..gradients import clear_grad
 from ..graph import Array
 from ..modes import no_grad
 from ..tensor import Tensor
-from ._parameter import Buffer, Parameter, clear_grad
+from ._parameter import Buffer, Parameter
 
 __all__ = ["IncompatibleKeys", "Module", "boxed", "indented"]
 

@@ -1,4 +1,4 @@
-"""The two kinds of Tensor that belong to a module, and what is done to gradients."""
+"""The two kinds of Tensor that belong to a module."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import as_dtype
-from ..modes import no_grad
 from ..shapes import size
 from ..tensor import Tensor
 
-__all__ = ["Buffer", "Parameter", "clear_grad", "empty_parameter"]
+__all__ = ["Buffer", "Parameter", "empty_parameter"]
 
 
 class Parameter(Tensor):
@@ -68,17 +67,3 @@ def empty_parameter(owner: str, shape: Any, dtype: Any) -> Parameter:
     if wanted.kind != "f":
         raise TypeError(f"{owner}: dtype must be floating, got {wanted}")
     return Parameter(np.empty(lengths, wanted))
-
-
-def clear_grad(tensor: Tensor, set_to_none: bool) -> None:
-    """Drop the gradient of ``tensor``, or set it to 0."""
-    gradient = tensor.grad
-    if gradient is None:
-        return
-    if set_to_none:
-        tensor.grad = None
-    elif gradient.node is not None or not gradient.data.flags.writeable:
-        tensor.grad = Tensor._wrap(np.zeros(tensor.shape, tensor.dtype))
-    else:
-        with no_grad():
-            gradient.zero_()

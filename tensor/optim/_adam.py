@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
-from ..graph import Array
 from ..kernels import optimizers
-from ._optimizer import Optimizer, Params, at_least_zero, beta_pair, flag
+from ._checks import Check, at_least_zero, beta_pair, flag
+from ._optimizer import Group, Optimizer, Params
 
 __all__ = ["Adam", "AdamW"]
 
 
 class _Adaptive(Optimizer):
-    """What Adam and AdamW have in common: their options and their state."""
+    """What Adam and AdamW have in common: their options, their state and their steps."""
 
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "lr": at_least_zero("learning rate"),
+        "betas": beta_pair,
+        "eps": at_least_zero("epsilon value"),
+        "weight_decay": at_least_zero("weight_decay value"),
+        "amsgrad": flag("amsgrad"),
+        "maximize": flag("maximize"),
+    }
     _remembers = frozenset({"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"})
-    _kernel: ClassVar[Callable[..., None]]
+    _kernel = staticmethod(optimizers.adam)
 
     def __init__(
         self,
@@ -40,44 +48,9 @@ class _Adaptive(Optimizer):
             },
         )
 
-    def _check_options(self, options: Mapping[str, Any]) -> None:
-        owner = type(self).__name__
-        at_least_zero(owner, "learning rate", options["lr"])
-        at_least_zero(owner, "epsilon value", options["eps"])
-        beta_pair(owner, options["betas"])
-        at_least_zero(owner, "weight_decay value", options["weight_decay"])
-        flag(owner, "amsgrad", options["amsgrad"])
-        flag(owner, "maximize", options["maximize"])
-
-    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+    def _state_names(self, group: Group) -> tuple[str, ...]:
         names = ("exp_avg", "exp_avg_sq")
         return (*names, "max_exp_avg_sq") if group["amsgrad"] else names
-
-    def _update(
-        self,
-        group: dict[str, Any],
-        param: Array,
-        grad: Array,
-        state: Mapping[str, Array],
-        work: Array,
-        age: int,
-    ) -> None:
-        beta1, beta2 = group["betas"]
-        type(self)._kernel(
-            param,
-            grad,
-            state["exp_avg"],
-            state["exp_avg_sq"],
-            state.get("max_exp_avg_sq"),
-            work,
-            lr=float(group["lr"]),
-            beta1=float(beta1),
-            beta2=float(beta2),
-            eps=float(group["eps"]),
-            weight_decay=float(group["weight_decay"]),
-            maximize=group["maximize"],
-            step=age + 1,
-        )
 
 
 class Adam(_Adaptive):
@@ -109,8 +82,6 @@ class Adam(_Adaptive):
         ValueError: no parameters, one twice, or not a leaf; a negative option; a
             beta outside [0, 1).
     """
-
-    _kernel = staticmethod(optimizers.adam)
 
     def __init__(
         self,
@@ -156,7 +127,7 @@ class AdamW(_Adaptive):
             beta outside [0, 1).
     """
 
-    _kernel = staticmethod(optimizers.adamw)
+    _decoupled = True
 
     def __init__(
         self,

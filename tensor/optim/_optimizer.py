@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
@@ -11,13 +12,15 @@ import numpy as np
 
 from ..dispatch import quietly
 from ..dtypes import as_array
+from ..gradients import clear_grad
 from ..graph import Array
+from ..kernels.optimizers import sweep
 from ..modes import enable_grad
-from ..nn._parameter import clear_grad
 from ..tensor import Tensor
+from ._checks import Check
 from ._flat import Flat, flatten
 
-__all__ = ["Optimizer", "Params", "at_least_zero", "beta_pair", "flag", "number"]
+__all__ = ["Group", "Optimizer", "Params"]
 
 Group: TypeAlias = dict[str, Any]
 Params: TypeAlias = Iterable[Tensor] | Iterable[Group] | Tensor
@@ -60,8 +63,8 @@ class Optimizer:
         groups = _grouped(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
-        known: set[int] = set()
-        self.param_groups = [self._checked(group, known) for group in groups]
+        known: dict[int, str] = {}
+        self.param_groups = [self._checked(group, i, known) for i, group in enumerate(groups)]
         self._flats = [flatten(group["params"]) for group in self.param_groups]
 
     def add_param_group(self, param_group: Group) -> None:
@@ -72,13 +75,17 @@ class Optimizer:
             ValueError: a parameter that is not a leaf or is there already, or an option
                 out of range. Nothing has changed then.
         """
-        known = {id(p) for group in self.param_groups for p in group["params"]}
-        group = self._checked(param_group, known)
+        known = {
+            id(param): _place(i, k)
+            for i, group in enumerate(self.param_groups)
+            for k, param in enumerate(group["params"])
+        }
+        group = self._checked(param_group, len(self.param_groups), known)
         self._flats.append(flatten(group["params"]))
         self.param_groups.append(group)
 
-    def _checked(self, given: Any, known: set[int]) -> Group:
-        """Return a complete group, and note its parameters in ``known``."""
+    def _checked(self, given: Any, number: int, known: dict[int, str]) -> Group:
+        """Return a complete group, the one of that number; note its parameters in ``known``."""
         if not isinstance(given, dict):
             raise TypeError(f"param_group must be a dict, but got {type(given).__name__}")
         if "params" not in given:
@@ -93,7 +100,7 @@ class Optimizer:
         self._check_options(group)
         if not group["params"]:
             raise ValueError("optimizer got a parameter group without parameters")
-        for param in group["params"]:
+        for k, param in enumerate(group["params"]):
             if not isinstance(param, Tensor):
                 raise TypeError(
                     "optimizer can only optimize Tensors, "
@@ -107,41 +114,49 @@ class Optimizer:
             if param.dtype.kind != "f":
                 raise ValueError(f"can't optimize a Tensor of dtype {param.dtype}")
             if id(param) in known:
+                name = f", {param.label!r}," if param.label else ""
                 raise ValueError(
-                    f"some parameters appear more than once (shape {param.shape}, label "
-                    f"{param.label!r}); give each one once, in one parameter group"
+                    f"some parameters appear more than once: {_place(number, k)}{name} of shape "
+                    f"{param.shape} is also {known[id(param)]}; give each one once, as "
+                    "model.parameters() lists them, and leave it out of every other group"
                 )
-            known.add(id(param))
+            known[id(param)] = _place(number, k)
         return group
 
     # What a subclass says.
 
+    # The options, and how each is checked.
+    _checks: ClassVar[Mapping[str, Check]] = {}
+
     # Everything that may be remembered of a parameter.
     _remembers: ClassVar[frozenset[str]]
 
+    # Moves one block; see ``kernels.optimizers``. It takes, by name, the arrays that
+    # ``_state_names`` lists, and of the options and ``step`` those that it has parameters for.
+    _kernel: ClassVar[Callable[..., None]]
+
+    # Whether ``weight_decay`` shrinks the parameters themselves.
+    _decoupled: ClassVar[bool] = False
+
     def _check_options(self, options: Mapping[str, Any]) -> None:
         """Raise TypeError or ValueError for an option that makes no sense."""
-        raise NotImplementedError
+        for name, check in self._checks.items():
+            check(type(self).__name__, options[name])
 
     def _state_names(self, group: Group) -> tuple[str, ...]:
         """Return the names of the arrays that a step needs."""
         raise NotImplementedError
 
-    def _age(self, state: Mapping[str, Any]) -> int:
-        """Return a number that is equal for parameters which one call can update together."""
-        return int(state.get("step", 0))
+    def _start(self, group: Group) -> float:
+        """Return what these arrays hold before the first step."""
+        return 0.0
 
-    def _update(
-        self,
-        group: Group,
-        param: Array,
-        grad: Array,
-        state: Mapping[str, Array],
-        work: Array,
-        age: int,
-    ) -> None:
-        """Move flat ``param``, and update the flat arrays of its state."""
-        raise NotImplementedError
+    def _age(self, state: Mapping[str, Any]) -> int:
+        """Return a number that is equal for parameters which one call can update together.
+
+        One more is the ``step`` that the kernel is told.
+        """
+        return int(state.get("step", 0))
 
     # The step.
 
@@ -213,9 +228,21 @@ class Optimizer:
             for i in members:
                 held = self.state.get(flat.params[i], {}).get(name)
                 if held is not views[i]:  # new, or loaded, or replaced by the user
-                    np.copyto(views[i], 0 if held is None else held)
+                    np.copyto(views[i], self._start(group) if held is None else held)
+        kernel = type(self)._kernel
+        taken = inspect.signature(kernel).parameters.keys() | {"weight_decay", "maximize"}
+        options = {name: _plain(group[name]) for name in self._checks if name in taken}
+        if "step" in taken:
+            options["step"] = run.age + 1
         quietly().run(
-            self._update, group, flat.data[span], flat.grad[span], arrays, flat.work, run.age
+            sweep,
+            kernel,
+            flat.data[span],
+            flat.grad[span],
+            arrays,
+            flat.work,
+            decoupled=self._decoupled,
+            **options,
         )
         for i in members:
             param = flat.params[i]
@@ -354,6 +381,19 @@ def _grouped(params: Any) -> list[Any]:
     return [{"params": listed}] if listed else []
 
 
+def _place(group: int, position: int) -> str:
+    """Return where a parameter stands, in words."""
+    return f"parameter {position} of group {group}"
+
+
+def _plain(option: Any) -> Any:
+    """Return an option's numbers as Python floats, which promote no array."""
+    if isinstance(option, tuple | list):
+        return tuple(map(_plain, option))
+    is_number = isinstance(option, numbers.Real) and not isinstance(option, bool)
+    return float(option) if is_number else option
+
+
 def _loaded(name: str, value: Any, param: Tensor) -> Any:
     """Return one entry of a parameter's state: the step as an int, anything else as an array."""
     if name == "step":
@@ -368,37 +408,3 @@ def _loaded(name: str, value: Any, param: Tensor) -> Any:
             f"{param.shape}"
         )
     return array.astype(param.dtype)
-
-
-# Checks of options.
-
-
-def number(owner: str, what: str, value: Any) -> None:
-    """Raise unless ``value`` is a number."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{owner}: {what} must be a number, got {type(value).__name__} {value!r}")
-
-
-def at_least_zero(owner: str, what: str, value: Any) -> None:
-    """Raise unless ``value`` is a number that is not negative (nor NaN)."""
-    number(owner, what, value)
-    if not value >= 0:
-        raise ValueError(f"Invalid {what}: {value}; {owner} needs a number >= 0")
-
-
-def flag(owner: str, name: str, value: Any) -> None:
-    """Raise unless ``value`` is a bool."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{owner}: {name} must be a bool, got {type(value).__name__} {value!r}")
-
-
-def beta_pair(owner: str, betas: Any) -> None:
-    """Raise unless ``betas`` is a pair of numbers in [0, 1)."""
-    if not isinstance(betas, tuple | list) or len(betas) != 2:
-        raise TypeError(f"{owner}: betas must be a pair of numbers, got {betas!r}")
-    for i, beta in enumerate(betas):
-        number(owner, f"betas[{i}]", beta)
-        if not 0 <= beta < 1:
-            raise ValueError(
-                f"Invalid beta parameter at index {i}: {beta}; {owner} needs 0 <= beta < 1"
-            )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from ..graph import Array
 from ..kernels import optimizers
-from ._optimizer import Optimizer, Params, at_least_zero, flag, number
+from ._checks import Check, at_least_zero, flag, number
+from ._optimizer import Group, Optimizer, Params
 
 __all__ = ["SGD"]
 
@@ -44,7 +44,16 @@ class SGD(Optimizer):
             ``nesterov`` without momentum or with dampening.
     """
 
+    _checks: ClassVar[Mapping[str, Check]] = {
+        "lr": at_least_zero("learning rate"),
+        "momentum": at_least_zero("momentum value"),
+        "dampening": number("dampening value"),
+        "weight_decay": at_least_zero("weight_decay value"),
+        "nesterov": flag("nesterov"),
+        "maximize": flag("maximize"),
+    }
     _remembers = frozenset({"momentum_buffer"})
+    _kernel = staticmethod(optimizers.sgd)
 
     def __init__(
         self,
@@ -70,43 +79,15 @@ class SGD(Optimizer):
         )
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
-        at_least_zero("SGD", "learning rate", options["lr"])
-        at_least_zero("SGD", "momentum value", options["momentum"])
-        number("SGD", "dampening value", options["dampening"])
-        at_least_zero("SGD", "weight_decay value", options["weight_decay"])
-        flag("SGD", "nesterov", options["nesterov"])
-        flag("SGD", "maximize", options["maximize"])
+        super()._check_options(options)
         if options["nesterov"] and (options["momentum"] <= 0 or options["dampening"] != 0):
             raise ValueError(
                 "Nesterov momentum requires a momentum and zero dampening, got momentum "
                 f"{options['momentum']} and dampening {options['dampening']}"
             )
 
-    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+    def _state_names(self, group: Group) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] != 0 else ()
 
     def _age(self, state: Mapping[str, Any]) -> int:
         return int("momentum_buffer" in state)
-
-    def _update(
-        self,
-        group: dict[str, Any],
-        param: Array,
-        grad: Array,
-        state: Mapping[str, Array],
-        work: Array,
-        age: int,
-    ) -> None:
-        optimizers.sgd(
-            param,
-            grad,
-            state.get("momentum_buffer"),
-            work,
-            lr=float(group["lr"]),
-            momentum=float(group["momentum"]),
-            dampening=float(group["dampening"]),
-            weight_decay=float(group["weight_decay"]),
-            nesterov=group["nesterov"],
-            maximize=group["maximize"],
-            first=age == 0,
-        )

@@ -68,6 +68,47 @@ CASES: Final[dict[str, Case]] = {
             },
         }.items()
     },
+    **{
+        f"rmsprop, {what}": Case("RMSprop", options)
+        for what, options in {
+            "defaults": {},
+            "alpha": {"lr": 0.002, "alpha": 0.7},
+            "no memory": {"lr": 0.002, "alpha": 0.0},
+            "eps": {"lr": 0.002, "eps": 1e-3},
+            "decay": {"lr": 0.002, "weight_decay": 0.2},
+            "momentum": {"lr": 0.001, "momentum": 0.8},
+            "centered": {"lr": 0.001, "centered": True, "eps": 1e-4},
+            "maximize": {"lr": 0.001, "maximize": True},
+            "everything": {
+                "lr": 0.001,
+                "alpha": 0.9,
+                "eps": 1e-4,
+                "weight_decay": 0.1,
+                "momentum": 0.5,
+                "centered": True,
+                "maximize": True,
+            },
+        }.items()
+    },
+    **{
+        f"adagrad, {what}": Case("Adagrad", options)
+        for what, options in {
+            "defaults": {},
+            "rate decay": {"lr": 0.05, "lr_decay": 0.3},
+            "eps": {"eps": 1e-2},
+            "decay": {"weight_decay": 0.2},
+            "start": {"lr": 0.1, "initial_accumulator_value": 0.5},
+            "maximize": {"lr": 0.001, "maximize": True},
+            "everything": {
+                "lr": 0.003,
+                "lr_decay": 0.1,
+                "weight_decay": 0.1,
+                "initial_accumulator_value": 0.1,
+                "eps": 1e-6,
+                "maximize": True,
+            },
+        }.items()
+    },
 }
 
 

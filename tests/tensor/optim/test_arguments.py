@@ -12,7 +12,7 @@ import torch
 
 from tensor import Tensor, nn, optim
 
-KINDS: Final = ["SGD", "Adam", "AdamW"]
+KINDS: Final = ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"]
 ADAPTIVE: Final = ["Adam", "AdamW"]
 
 nan = float("nan")
@@ -41,8 +41,18 @@ BAD_OPTIONS: Final[list[tuple[str, dict[str, Any], type[Exception], str]]] = [
         ValueError,
         "zero dampening, got momentum 0.9 and dampening 0.1",
     ),
-    *((kind, {"eps": -1e-8}, ValueError, "Invalid epsilon value") for kind in ADAPTIVE),
-    *((kind, {"eps": "small"}, TypeError, "epsilon value must be") for kind in ADAPTIVE),
+    *((kind, {"eps": -1e-8}, ValueError, "Invalid epsilon value") for kind in KINDS[1:]),
+    *((kind, {"eps": "small"}, TypeError, "epsilon value must be") for kind in KINDS[1:]),
+    ("RMSprop", {"alpha": -0.1}, ValueError, "Invalid alpha value: -0.1"),
+    ("RMSprop", {"momentum": nan}, ValueError, "Invalid momentum value: nan"),
+    ("RMSprop", {"centered": 0}, TypeError, "centered must be a bool, got int"),
+    ("Adagrad", {"lr_decay": -1}, ValueError, "Invalid lr_decay value: -1"),
+    (
+        "Adagrad",
+        {"initial_accumulator_value": -0.5},
+        ValueError,
+        "Invalid initial_accumulator_value value: -0.5",
+    ),
     *(
         (kind, {"betas": (1.0, 0.999)}, ValueError, "Invalid beta parameter at index 0: 1.0")
         for kind in ADAPTIVE
@@ -142,6 +152,24 @@ def test_parameters_that_make_no_sense_are_refused(
         getattr(optim, kind)(given)
     assert words in str(caught.value)
     assert twice.data is data
+
+
+def test_a_parameter_that_comes_twice_is_named_with_both_places_and_the_remedy() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(2, 3))
+    weights = [p for _, p in model.named_parameters()]
+    with pytest.raises(ValueError) as caught:
+        optim.SGD([{"params": weights}, {"params": [good(), weights[2]]}])
+    assert str(caught.value) == (
+        "some parameters appear more than once: parameter 1 of group 1, '1.weight', of shape "
+        "(3, 2) is also parameter 2 of group 0; give each one once, as model.parameters() lists "
+        "them, and leave it out of every other group"
+    )
+    optimizer = optim.SGD([{"params": [good()]}, {"params": weights}])
+    with pytest.raises(ValueError, match=r"parameter 0 of group 2.* is also parameter 3 of group"):
+        optimizer.add_param_group({"params": weights[3:]})
+    unnamed = good()
+    with pytest.raises(ValueError, match=r"parameter 1 of group 0 of shape \(2,\) is also"):
+        optim.SGD([unnamed, unnamed])
 
 
 @pytest.mark.parametrize(
@@ -300,5 +328,6 @@ def test_a_state_that_does_not_fit_is_refused_whole(
 
 
 def test_the_base_has_no_rule_of_its_own() -> None:
+    optimizer = optim.Optimizer([trained().param_groups[0]["params"][0]], {})
     with pytest.raises(NotImplementedError):
-        optim.Optimizer([good()], {})
+        optimizer.step()
