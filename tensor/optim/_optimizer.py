@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -230,7 +231,7 @@ class Optimizer:
                 if held is not views[i]:  # new, or loaded, or replaced by the user
                     np.copyto(views[i], self._start(group) if held is None else held)
         kernel = type(self)._kernel
-        taken = inspect.signature(kernel).parameters.keys() | {"weight_decay", "maximize"}
+        taken = _parameters(kernel) | {"weight_decay", "maximize"}
         options = {name: _plain(group[name]) for name in self._checks if name in taken}
         if "step" in taken:
             options["step"] = run.age + 1
@@ -379,6 +380,11 @@ def _grouped(params: Any) -> list[Any]:
     if listed and isinstance(listed[0], dict):
         return listed
     return [{"params": listed}] if listed else []
+
+
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)
 
 
 def _place(group: int, position: int) -> str:
