@@ -24,11 +24,22 @@ from micro.vocab import REQUIRED, VOCAB, OpSpec
 from . import modes
 from .dtypes import as_array, convert
 from .errors import ShapeError
-from .graph import Constant, Edge, Node, Saved, Version, user_site
+from .graph import SYMBOLS, Constant, Edge, Node, Saved, Version, user_site
 from .rules import RULES
 from .tensor import Tensor
 
-__all__ = ["OPS", "Op", "Operand", "Rule", "kernel", "quietly", "raw", "recording", "register"]
+__all__ = [
+    "OPS",
+    "Op",
+    "Operand",
+    "Rule",
+    "kernel",
+    "quietly",
+    "raw",
+    "recording",
+    "register",
+    "unregister",
+]
 
 P = ParamSpec("P")
 
@@ -72,12 +83,14 @@ class Op:
         policy: str,
         fused: Callable[..., Any] | None,
         prepare: Mapping[str, Callable[[Any], Any]],
+        trusted: bool,
     ) -> None:
         self.spec = spec
         self.name = spec.name
         self.kernel = function
         self.policy = policy
         self.prepare = prepare
+        self.trusted = trusted
         self.differentiable = spec.differentiable
         self.variadic = spec.variadic
         self.view = spec.view
@@ -88,21 +101,26 @@ class Op:
 
     def plan(self, needs: tuple[bool, ...]) -> tuple[tuple[int, ...], bool]:
         """Return which operands the rules mention, and whether they mention ``out``."""
-        if self.variadic:
-            needs = ()  # all operands have one rule, and there is no end of patterns
+        if self.variadic:  # not kept, as there is no end of patterns
+            names = self._mentioned((True,))
+            wanted = sum(needs)
+            others = (i for i, need in enumerate(needs) if wanted > need)
+            return tuple(others) if "others" in names else (), "out" in names
         plan = self._plans.get(needs)
         if plan is None:
-            pairs = zip(self.operands, needs or (True,), strict=True)
-            wanted = [operand for operand, need in pairs if need]
-            without = [operand for operand in wanted if operand not in self.rules]
-            if without:
-                raise RuntimeError(f"{self.name}: there is no rule for the gradient of {without}")
-            names = {name for operand in wanted for name in self.rules[operand].names}
-            if self.fused is not None:
-                names |= set(self.fused.names)
+            names = self._mentioned(needs)
             kept = tuple(i for i, name in enumerate(self.operands) if name in names)
             plan = self._plans[needs] = (kept, "out" in names)
         return plan
+
+    def _mentioned(self, needs: tuple[bool, ...]) -> set[str]:
+        """Return all names that the rules of the operands that need a gradient ask for."""
+        wanted = [operand for operand, need in zip(self.operands, needs, strict=True) if need]
+        without = [operand for operand in wanted if operand not in self.rules]
+        if without:
+            raise RuntimeError(f"{self.name}: there is no rule for the gradient of {without}")
+        names = {name for operand in wanted for name in self.rules[operand].names}
+        return names if self.fused is None else names | set(self.fused.names)
 
 
 def _asked(rule: Callable[..., Any]) -> tuple[str, ...]:
@@ -128,7 +146,8 @@ def kernel(
 
     def decorate(function: Callable[P, Any]) -> Callable[P, Tensor]:
         spec = VOCAB[function.__name__]
-        return register(spec, function, RULES.get(spec.name, {}), policy, fused, prepare)
+        rules = RULES.get(spec.name, {})
+        return register(spec, function, rules, policy, fused, prepare, trusted=True)
 
     return decorate
 
@@ -140,28 +159,51 @@ def register(
     policy: str = "promote",
     fused: Callable[..., Any] | None = None,
     prepare: Mapping[str, Callable[[Any], Any]] = _NO_ATTRS,
+    *,
+    trusted: bool = False,
 ) -> Callable[P, Tensor]:
     """Add an op to the engine: its vocabulary entry, kernel and one rule per operand.
 
     The kernel returns memory of its own, or an operand's if the entry says that it is a view. A
-    rule returns an array that it made, or one that it was given or a view of one: the engine may
-    add to what is neither.
+    rule may return any array: the engine adds to none that it has not made itself. A ``trusted``
+    rule promises that what it returns is an array that it made, or one that it was given or a
+    view of one; the engine may then add to what is neither. ``custom_op`` does the same from a
+    function and its signature, and checks more. An op of any number of operands has one rule, which
+    returns a gradient for each of them, None where none is needed.
 
     Returns:
         The public op.
 
     Raises:
-        ValueError: a rule names an operand that the entry does not have.
+        ValueError: there is an op of that name, or a rule is for an operand that the entry does
+            not have.
     """
-    op = Op(spec, function, rules, policy, fused, prepare)
+    if spec.name in OPS:
+        raise ValueError(f"{spec.name}: there is an op of this name already; choose another")
+    op = Op(spec, function, rules, policy, fused, prepare, trusted)
     strangers = [name for name in rules if name not in op.operands]
     if strangers:
         raise ValueError(f"{spec.name}: rules for {strangers}, but the operands are {op.operands}")
     public = _public(op)
+    SYMBOLS[spec.name] = spec.symbol or spec.name
     OPS[spec.name] = op
     setattr(raw, spec.name, function)
     setattr(recording, spec.name, public)
     return public
+
+
+def unregister(name: str) -> None:
+    """Take an op away that ``register`` has added.
+
+    Raises:
+        ValueError: there is no such op, or it is one of the vocabulary.
+    """
+    if name not in OPS or name in VOCAB:
+        what = "is one of the vocabulary" if name in VOCAB else "is not registered"
+        raise ValueError(f"unregister: {name!r} {what}; only an op that was added can be removed")
+    del OPS[name], SYMBOLS[name]
+    delattr(raw, name)
+    delattr(recording, name)
 
 
 def _public(op: Op) -> Callable[..., Tensor]:
@@ -332,6 +374,7 @@ def _record(
         edges.append(edge)
         needs.append(type(edge) is not Constant)
     positions, keep_out = op.plan(tuple(needs))
+    names = _names(op, arrays) if op.variadic else op.operands
     saved: dict[str, Saved] = {}
     for i in positions:
         array, operand = arrays[i], inputs[i]
@@ -341,7 +384,7 @@ def _record(
             version = operand._version or operand._shared_version()
         else:
             version = Version()  # a converted operand's memory is nobody else's
-        saved[op.operands[i]] = Saved(array, version, version.count)
+        saved[names[i]] = Saved(array, version, version.count)
     if keep_out:
         version = result._version or result._shared_version()
         saved["out"] = Saved(result.data, version, version.count)

@@ -11,16 +11,16 @@ at the end, so that a pass that fails has changed no ``grad``.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from . import modes
-from .dispatch import OPS, Op, Rule, quietly, raw, recording
+from .dispatch import OPS, Op, quietly, raw, recording
 from .errors import ShapeError
-from .graph import Array, Constant, Edge, Node, Saved
+from .graph import Array, Constant, Edge, Node, Recipe, Recomputation, Saved
 from .rules import anchored
 from .tensor import Tensor
 
@@ -217,6 +217,7 @@ class _Pass:
         self.owned: set[int] = set()
         self.leaves: dict[int, Tensor] = {}
         self.found: dict[int, tuple[Tensor, Gradient]] = {}
+        self.twins: dict[Recomputation, list[Node | None]] = {}
         roots = [_edge(tensor) for tensor in outputs]
         self.targets = None if targets is None else {id(_edge(t)): t for t in targets}
         self.order = _reachable(roots)
@@ -228,7 +229,7 @@ class _Pass:
             self.order = [node for node in self.order if id(node) in useful]
         for node in self.order:
             if not (self.targets and id(node) in self.targets and not self._needed(node)):
-                _check(node)
+                _check(node, node.saved)
         for root, seed in zip(roots, seeds, strict=True):
             if self.useful is None or id(root) in self.useful:
                 self._add(root, seed, fresh=False)
@@ -271,7 +272,7 @@ class _Pass:
                 if self.useful is None or self._needed(node):
                     self._visit(node, g, anomaly)
                     if not self.keep:
-                        node.saved = None
+                        node.saved = node.recipe = None
             for key, tensor in self.leaves.items():
                 g = self.grads.pop(key)
                 if tensor._hooks:
@@ -314,19 +315,28 @@ class _Pass:
 
     def _visit(self, node: Node, g: Gradient, anomaly: bool) -> None:
         """Pass the gradient of ``node`` on to its operands."""
-        op = OPS[node.op]
+        op = _op(node)
         useful = self.useful
         needs = [
             not isinstance(edge, Constant) and (useful is None or id(edge) in useful)
             for edge in node.inputs
         ]
-        values = _arguments(op, node, self.record)
+        saved = node.saved if node.recipe is None else self._made_again(node.recipe)
+        values = self._arguments(op, node, saved)
         if op.fused is not None and not self.record:
             given = {name: values[name] for name in op.fused.names}
             grads = quietly().run(op.fused.function, g, needs, **given)
+        elif op.variadic:
+            values["needs"] = needs
+            grads = self._pulled(node, 0, g, values)
+            if not isinstance(grads, list) or len(grads) != len(needs):
+                raise RuntimeError(
+                    f"{op.name}: its rule must return a list of {len(needs)} gradients, "
+                    "one for each operand and None where none is needed"
+                )
         else:
             grads = [self._pulled(node, i, g, values) if n else None for i, n in enumerate(needs)]
-        record, saved = self.record, node.saved
+        record = self.record
         for i, (edge, need) in enumerate(zip(node.inputs, needs, strict=True)):
             if not need:
                 continue
@@ -340,26 +350,40 @@ class _Pass:
             array, passed = (gradient.data, g.data) if record else (gradient, g)
             if anomaly:
                 _examine(node, i, array)
-            # An array that is no view, did not pass through and was not saved is nobody else's.
-            fresh = array.base is None and array is not passed
+            # An array that is no view, did not pass through and was not saved is nobody else's,
+            # unless a rule that is not ours has kept it.
+            fresh = op.trusted and array.base is None and array is not passed
             if fresh and saved:
                 fresh = all(array is not kept.array for kept in saved.values())
             self._add(edge, gradient, fresh)
 
-    def _pulled(self, node: Node, i: int, g: Gradient, values: dict[str, Any]) -> Gradient:
-        """Return the gradient that the rule for operand ``i`` gives."""
+    def _arguments(self, op: Op, node: Node, saved: Mapping[str, Saved] | None) -> dict[str, Any]:
+        return _arguments(op, node, saved, self.record)
+
+    def _made_again(self, recipe: Recipe | None) -> dict[str, Saved] | None:
+        """Return what a node had to save, from its twin in a second run of a part of the graph."""
+        saved = None
+        while recipe is not None:
+            twins = self.twins.get(recipe.run)
+            if twins is None:
+                twins = self.twins[recipe.run] = recipe.run()
+            twin, twins[recipe.place] = twins[recipe.place], None  # its arrays die when it was used
+            assert twin is not None
+            saved, recipe = twin.saved, twin.recipe
+        return saved
+
+    def _pulled(self, node: Node, i: int, g: Gradient, values: dict[str, Any]) -> Any:
+        """Return the gradient that the rule for operand ``i`` gives; of a variadic op, them all."""
         op = OPS[node.op]
-        if op.variadic:
-            rule: Rule = op.rules[op.operands[0]]
-            values = {**values, "i": i}
-        else:
-            rule = op.rules[op.operands[i]]
+        rule = op.rules[op.operands[i]]
         given = {name: values[name] for name in rule.names}
         if not self.record:
             return quietly().run(rule.function, raw, g, **given)
         try:
             gradient = rule.function(recording, g, **given)
-            if gradient is not None and not gradient.requires_grad and not g.requires_grad:
+            if op.variadic or gradient is None:
+                return gradient
+            if not gradient.requires_grad and not g.requires_grad:
                 for value in given.values():
                     if isinstance(value, Tensor) and value.requires_grad:
                         gradient = anchored(recording, gradient, value)
@@ -400,12 +424,17 @@ class _WatchedPass(_Pass):
     ) -> None:
         self.observe = observe
         self.visited: tuple[Node, Gradient, Iterator[int]] | None = None
+        self.values: dict[str, Any] = {}
         super().__init__(outputs, seeds, None, record=False, keep=True)
 
     def _visit(self, node: Node, g: Gradient, anomaly: bool) -> None:
         receivers = (i for i, x in enumerate(node.inputs) if not isinstance(x, Constant))
         self.visited = node, g, receivers
         super()._visit(node, g, anomaly)
+
+    def _arguments(self, op: Op, node: Node, saved: Mapping[str, Saved] | None) -> dict[str, Any]:
+        self.values = super()._arguments(op, node, saved)
+        return self.values
 
     def _add(self, edge: Edge, gradient: Gradient, fresh: bool) -> None:
         super()._add(edge, gradient, fresh)
@@ -416,13 +445,12 @@ class _WatchedPass(_Pass):
         assert node.inputs[argument] is edge
         operand = op.operands[0 if op.variadic else argument]
         rule = op.rules[operand] if op.fused is None else op.fused
-        values = {**_arguments(op, node, False), "i": argument}
         self.observe(
             node,
             argument,
             operands=() if op.variadic else op.operands,
             rule=rule.function,
-            given={name: _copied(values[name]) for name in rule.names},
+            given={name: _copied(self.values[name]) for name in rule.names},
             g=g.copy(),
             local=None,
             contribution=gradient.copy(),
@@ -446,46 +474,70 @@ def _reachable(roots: Iterable[Edge]) -> list[Node]:
     return sorted(seen, key=_by_sequence, reverse=True)
 
 
-def _check(node: Node) -> None:
-    """Raise if ``node`` cannot be differentiated any more."""
-    if node.saved is None:
+def _op(node: Node) -> Op:
+    try:
+        return OPS[node.op]
+    except KeyError:
+        raise RuntimeError(
+            f"{node.op} of shape {node.shape}: there is no such op any more, so its result cannot "
+            "be differentiated; register it again and repeat the forward pass"
+        ) from None
+
+
+def _check(node: Node, saved: Mapping[str, Saved] | None) -> None:
+    """Raise if ``node``, for which ``saved`` was saved, cannot be differentiated any more."""
+    if saved is None:
         raise RuntimeError(
             f"{node.op} of shape {node.shape}: trying to backward through the graph a second time, "
             "but what it saved was freed by the first pass; specify retain_graph=True there"
         )
-    for name, saved in node.saved.items():
-        if saved.version.count != saved.expected:
+    for name, kept in saved.items():
+        if kept.version.count != kept.expected:
             made = f", made at {node.site}" if node.site else ""
             raise RuntimeError(
                 f"{node.op}: one of the variables needed for gradient computation has been "
-                f"modified by an inplace operation: {name} of shape {saved.array.shape} is at "
-                f"version {saved.version.count}, expected version {saved.expected}{made}; "
+                f"modified by an inplace operation: {name} of shape {kept.array.shape} is at "
+                f"version {kept.version.count}, expected version {kept.expected}{made}; "
                 "change a copy (.clone()) or use the op that returns a new Tensor"
             )
+    if node.recipe is not None:
+        node.recipe.run.check()
 
 
-def _arguments(op: Op, node: Node, record: bool) -> dict[str, Any]:
+def _arguments(
+    op: Op, node: Node, saved: Mapping[str, Saved] | None, record: bool
+) -> dict[str, Any]:
     """Return everything that the rules of ``op`` may ask for by name."""
-    _check(node)
-    assert node.saved is not None
+    _check(node, saved)
+    assert saved is not None
     values: dict[str, Any] = {"attrs": node.attrs, **node.attrs}
     if op.variadic:
-        values["shapes"] = [edge.shape for edge in node.inputs]
-        names: Sequence[str] = ()
-    else:
-        names = op.operands
-    for name, edge in zip(names, node.inputs, strict=False):
+        return values | _arguments_of_many(op, node, saved, record)
+    for name, edge in zip(op.operands, node.inputs, strict=True):
         values[name + "_shape"] = edge.shape
         values.setdefault(name, None)  # an optional operand that was not given
-        if record and name in node.saved:
-            values[name] = _revived(node.saved[name], edge)
+        if record and name in saved:
+            values[name] = _revived(saved[name], edge)
     if record:
-        if "out" in node.saved:
-            values["out"] = _revived(node.saved["out"], node)
+        if "out" in saved:
+            values["out"] = _revived(saved["out"], node)
     else:
-        for name, saved in node.saved.items():
-            values[name] = saved.array
+        for name, kept in saved.items():
+            values[name] = kept.array
     return values
+
+
+def _arguments_of_many(
+    op: Op, node: Node, saved: Mapping[str, Saved], record: bool
+) -> dict[str, Any]:
+    """Return what the rule of an op of any number of operands may ask for beside attributes."""
+    others: list[Any] = [None] * len(node.inputs)
+    if saved:
+        for i, edge in enumerate(node.inputs):
+            kept = saved.get(_operand(op, i))
+            if kept is not None:
+                others[i] = _revived(kept, edge) if record else kept.array
+    return {"shapes": [edge.shape for edge in node.inputs], "others": others}
 
 
 def _revived(saved: Saved, edge: Edge) -> Tensor:

@@ -94,6 +94,23 @@ class Saved(NamedTuple):
     expected: int
 
 
+class Recomputation(Protocol):
+    """A part of a computation that can be run again, to have what its nodes would have saved."""
+
+    def check(self) -> None:
+        """Raise if it would not be the same again."""
+
+    def __call__(self) -> list[Node | None]:
+        """Run it, and return the nodes that this has recorded, in order."""
+
+
+class Recipe(NamedTuple):
+    """Where the twin of a node, with what it saved, is to be had: which run, and its place."""
+
+    run: Recomputation
+    place: int
+
+
 class Node:
     """One recorded operation.
 
@@ -111,6 +128,7 @@ class Node:
         retains: the Tensor whose ``grad`` a backward pass sets, if that was asked for.
         site: the line of the caller's code that made it, if it was made within ``record_sites()``
             or in anomaly mode.
+        recipe: how to make what was saved again, if it was not kept.
     """
 
     __slots__ = (

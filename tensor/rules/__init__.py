@@ -8,8 +8,13 @@ what is not asked for is not kept alive:
 
     a, b, ...        an operand of the op          out         its result
     a_shape, ...     an operand's shape            dim, ...    an attribute
-    attrs            all attributes                i, shapes    (variadic ops) which operand
-                                                                this is, and all their shapes
+    attrs            all attributes
+
+An op of any number of operands has one rule, which returns a list of gradients. It asks for
+
+    needs            of which operands one is needed; the others get None
+    shapes           the operands' shapes
+    others           the operands, but None for one that no other operand's gradient needs
 
 A rule never writes into anything it is given. It may return a gradient of the
 broadcast shape: summing it down to the operand's, and casting it to the

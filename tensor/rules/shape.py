@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from .table import vjp
@@ -21,15 +22,21 @@ def _permute(xp: Any, g: Any, dims: tuple[int, ...]) -> Any:
     return xp.permute(g, tuple(inverse))
 
 
-def _cat(xp: Any, g: Any, i: int, shapes: list[tuple[int, ...]], dim: int) -> Any:
+def _cat(xp: Any, g: Any, needs: list[bool], shapes: list[tuple[int, ...]], dim: int) -> list[Any]:
     axis = dim % len(shapes[0])
-    start = sum(shape[axis] for shape in shapes[:i])
-    part = slice(start, start + shapes[i][axis])
-    return xp.getitem(g, (slice(None),) * axis + (part,))
+    ahead = (slice(None),) * axis
+    ends = itertools.accumulate(shape[axis] for shape in shapes)
+    return [
+        xp.getitem(g, (*ahead, slice(end - shape[axis], end))) if need else None
+        for need, shape, end in zip(needs, shapes, ends, strict=True)
+    ]
 
 
-def _stack(xp: Any, g: Any, i: int, shapes: list[tuple[int, ...]], dim: int) -> Any:
-    return xp.getitem(g, (slice(None),) * (dim % (len(shapes[0]) + 1)) + (i,))
+def _stack(
+    xp: Any, g: Any, needs: list[bool], shapes: list[tuple[int, ...]], dim: int
+) -> list[Any]:
+    ahead = (slice(None),) * (dim % (len(shapes[0]) + 1))
+    return [xp.getitem(g, (*ahead, i)) if need else None for i, need in enumerate(needs)]
 
 
 vjp("permute", a=_permute)

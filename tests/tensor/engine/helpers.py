@@ -13,7 +13,7 @@ import pytest
 
 from micro.vocab import OpSpec
 from tensor import Tensor, is_grad_enabled
-from tensor.dispatch import OPS, raw, recording, register
+from tensor.dispatch import register, unregister
 
 R = TypeVar("R")
 
@@ -55,9 +55,7 @@ def planted(
     try:
         yield op
     finally:
-        del OPS[spec.name]
-        delattr(raw, spec.name)
-        delattr(recording, spec.name)
+        unregister(spec.name)
 
 
 def in_thread(work: Callable[[], R]) -> R:

@@ -10,7 +10,7 @@ import pytest
 
 import tensor as st
 from micro.vocab import OpSpec
-from tensor import ShapeError, Tensor, grad
+from tensor import ShapeError, Tensor, grad, gradcheck, gradgradcheck
 from tests.tensor.engine.helpers import cases, leaf, planted, weights
 
 UNARY = OpSpec("planted", ("a",), domain=("real",), scope="tensor")
@@ -239,12 +239,46 @@ def test_a_wrong_rule_is_named_with_its_operand() -> None:
 
 
 def test_a_wrong_rule_of_a_variadic_op_is_named_with_its_operand() -> None:
-    rules = {"tensors": lambda xp, g, i: xp.sum(g) if i == 1 else g}
+    rules = {"tensors": lambda xp, g: [g, xp.sum(g)]}
     with (
         planted(VARIADIC, sum, rules) as op,
         pytest.raises(RuntimeError, match=r"planted: .*tensors\[1\] of shape \(3,\)"),
     ):
         op([leaf(3), leaf(3, seed=1)]).sum().backward()
+
+
+@pytest.mark.parametrize("given", ["one", "too few"])
+def test_a_rule_of_a_variadic_op_must_give_one_gradient_for_each_operand(given: str) -> None:
+    rules = {"tensors": lambda xp, g: g if given == "one" else [g]}
+    with (
+        planted(VARIADIC, sum, rules) as op,
+        pytest.raises(RuntimeError, match="planted: its rule must return a list of 2 gradients"),
+    ):
+        op([leaf(2), leaf(2, seed=1)]).sum().backward()
+
+
+def test_a_rule_of_a_variadic_op_keeps_what_another_operand_s_gradient_needs() -> None:
+    def product(xp: Any, g: Any, needs: list[bool], others: list[Any]) -> list[Any]:
+        return [g * others[1 - i] if need else None for i, need in enumerate(needs)]
+
+    x, y = leaf(3), leaf(3, seed=1)
+    with planted(VARIADIC, lambda tensors: tensors[0] * tensors[1], {"tensors": product}) as op:
+        for operands, kept in (
+            ([x, y], ["tensors[0]", "tensors[1]"]),
+            ([x, y.detach()], ["tensors[1]"]),
+            ([x.detach(), y], ["tensors[0]"]),
+        ):
+            node = op(operands).node
+            assert node is not None and node.saved is not None
+            assert list(node.saved) == kept
+        for order in ([x, y], [y, x]):
+            assert gradcheck(lambda *xs: op(list(xs)), order)
+            assert gradgradcheck(lambda *xs: op(list(xs)), order)
+        z = x * 1
+        out = op([z, y])
+        z += 1
+        with pytest.raises(RuntimeError, match=r"planted: .*tensors\[0\] of shape \(3,\)"):
+            out.sum().backward()
 
 
 def test_a_wrong_fused_rule_is_named() -> None:
