@@ -25,11 +25,11 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # one install at a time
-.PHONY: help mnist test check draw format clean
+.PHONY: help mnist test check experiments draw format clean
 
 help: ## list the targets
 	@echo "usage: make TARGET [ARGS='options of the program'] [PYTHON=python3.12]"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 mnist: $(STAMPS)/train ## train the MNIST classifier; writes to results/ (ARGS=--help: its options)
 	$(RUN) demos/train_mnist.py $(ARGS)
@@ -41,6 +41,9 @@ check: $(STAMPS)/check ## lint, formatting and types
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy $(PACKAGES)
+
+experiments: $(STAMPS)/test ## rerun every experiment, about half an hour (ARGS=--list: each one)
+	$(RUN) demos/experiments.py $(ARGS)
 
 draw: $(STAMPS)/train $(STAMPS)/viz ## draw computation graphs of both engines; writes to results/
 	$(RUN) demos/draw_graph.py $(ARGS)

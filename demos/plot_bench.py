@@ -42,7 +42,7 @@ class Options:
     """Options of the plots."""
 
     files: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """files of bench.py; by default all bench_*.json in results/"""
+    """files of bench.py; by default all bench_threads*.json in --out, or else in results/"""
     out: Path | None = None
     """the folder that the plots go to, instead of that of each file"""
 
@@ -241,9 +241,10 @@ def main(options: Options) -> None:
     """Draw every section of every file."""
     if options.out is not None:
         check_out(options.out)
-    files = options.files or tuple(sorted(RESULTS.glob("bench_threads*.json")))
+    folder = options.out or RESULTS
+    files = options.files or tuple(sorted(folder.glob("bench_threads*.json")))
     if not files:
-        raise SystemExit(f"there is no bench_threads*.json in {RESULTS}: run demos/bench.py first")
+        raise SystemExit(f"there is no bench_threads*.json in {folder}: run demos/bench.py first")
     contents = {path: read(path) for path in files}
     for path, content in contents.items():
         folder = path.parent if options.out is None else options.out

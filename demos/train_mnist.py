@@ -13,6 +13,7 @@ output and the results then say so.
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import time
 from collections.abc import Iterator
@@ -222,6 +223,11 @@ class Twin:
         )
 
 
+def digest(model: nn.Module) -> str:
+    """Return the SHA-256 of all weights, in order."""
+    return hashlib.sha256(b"".join(p.data.tobytes() for p in model.parameters())).hexdigest()
+
+
 def train(options: Options) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Train as the options say; return a row for each epoch and the summary."""
     check(options)
@@ -303,6 +309,7 @@ def train(options: Options) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         "test_loss_final": last["test_loss"],
         "best_epoch_by_validation": best["epoch"] if validation else None,
         "test_accuracy_at_best_validation": best["test_accuracy"] if validation else None,
+        "weights_sha256": digest(model),
         **place,
     }
     if twin:

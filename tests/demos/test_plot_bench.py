@@ -77,6 +77,12 @@ def test_every_section_is_drawn_beside_the_file(
     assert "| smolgrad-eager | 3 (1.50)" in printed
 
 
+def test_files_are_looked_for_where_the_plots_go(tmp_path: Path) -> None:
+    (tmp_path / "bench_threads3.json").write_text(json.dumps({"rows": [], **content()}))
+    plot_bench.main(plot_bench.Options(out=tmp_path))
+    assert (tmp_path / "bench_threads3_steps.svg").stat().st_size > 500
+
+
 def test_the_same_figures_give_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         plot_bench.plot_steps(content(), tmp_path / name)
