@@ -29,6 +29,7 @@ from .rules import RULES
 from .tensor import Tensor
 
 __all__ = [
+    "KEEP_CONSTANTS",
     "OPS",
     "Op",
     "Operand",
@@ -54,6 +55,9 @@ _new = object.__new__
 
 _NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
 
+# Set while records are to keep the numbers of every operand, so that they can be run again.
+KEEP_CONSTANTS: contextvars.ContextVar[bool] = contextvars.ContextVar("keep", default=False)
+
 
 # Where numpy neither warns nor raises: IEEE values are the answer. ``quietly().run(f, ...)`` calls
 # ``f`` in a copy of this context, which costs a fraction of entering ``np.errstate`` and leaves the
@@ -70,6 +74,11 @@ class Rule(NamedTuple):
 
     function: Callable[..., Any]
     names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Rule:
+        """Return a function ``rule(xp, g, ...)`` as a Rule."""
+        return cls(function, tuple(inspect.signature(function).parameters)[2:])
 
 
 class Op:
@@ -95,8 +104,8 @@ class Op:
         self.variadic = spec.variadic
         self.view = spec.view
         self.operands = tuple(name.lstrip("*") for name in spec.inputs)
-        self.rules = {name: Rule(rule, _asked(rule)) for name, rule in rules.items()}
-        self.fused = None if fused is None else Rule(fused, _asked(fused))
+        self.rules = {name: Rule.of(rule) for name, rule in rules.items()}
+        self.fused = None if fused is None else Rule.of(fused)
         self._plans: dict[tuple[bool, ...], tuple[tuple[int, ...], bool]] = {}
 
     def plan(self, needs: tuple[bool, ...]) -> tuple[tuple[int, ...], bool]:
@@ -121,10 +130,6 @@ class Op:
             raise RuntimeError(f"{self.name}: there is no rule for the gradient of {without}")
         names = {name for operand in wanted for name in self.rules[operand].names}
         return names if self.fused is None else names | set(self.fused.names)
-
-
-def _asked(rule: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(inspect.signature(rule).parameters)[2:]
 
 
 OPS: dict[str, Op] = {}
@@ -395,4 +400,5 @@ def _constant(operand: Any, array: Any) -> Constant:
     if array is None:
         return Constant((), np.dtype(bool))
     value = array.item() if array.size == 1 and array.ndim == 0 else None
-    return Constant(array.shape, array.dtype, value, getattr(operand, "label", None))
+    kept = array.copy() if value is None and KEEP_CONSTANTS.get() else None
+    return Constant(array.shape, array.dtype, value, getattr(operand, "label", None), kept)

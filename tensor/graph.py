@@ -63,12 +63,16 @@ class Version:
 
 
 class Constant(NamedTuple):
-    """An operand that no gradient flows to. Its value is kept only if it is one number."""
+    """An operand that no gradient flows to.
+
+    Its value is kept if it is one number; of others, a copy while ``KEEP_CONSTANTS`` is set.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     value: float | int | bool | None = None
     label: str | None = None
+    array: Array | None = None
 
     @property
     def op(self) -> str:

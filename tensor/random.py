@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 import operator
 import secrets
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, SupportsIndex
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["Generator", "default_generator", "fork_rng", "manual_seed"]
+__all__ = ["Generator", "default_generator", "fork_rng", "generators", "manual_seed"]
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
@@ -33,6 +35,10 @@ _STATE_BOUNDS: Final[Mapping[str, int]] = {
 }
 _ALGORITHM: Final = "PCG64"
 
+# Every Generator there is.
+_generators: WeakSet[Generator] = WeakSet()
+_listing = threading.RLock()
+
 
 class Generator:
     """A seeded stream of random numbers (PCG64, O'Neill 2014).
@@ -45,10 +51,12 @@ class Generator:
     True
     """
 
-    __slots__ = ("_initial_seed", "_rng")
+    __slots__ = ("__weakref__", "_initial_seed", "_rng")
 
     def __init__(self, seed: int = DEFAULT_SEED) -> None:
         self.manual_seed(seed)
+        with _listing:
+            _generators.add(self)
 
     def __repr__(self) -> str:
         return f"Generator(initial_seed={self._initial_seed})"
@@ -222,6 +230,12 @@ class Generator:
 def manual_seed(seed: int) -> Generator:
     """Seed the default generator (0 <= seed < 2**64) and return it."""
     return default_generator.manual_seed(seed)
+
+
+def generators() -> list[Generator]:
+    """Return every Generator there is, the default one included."""
+    with _listing:
+        return list(_generators)
 
 
 @contextmanager
