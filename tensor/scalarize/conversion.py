@@ -1,0 +1,251 @@
+"""How a recorded graph is walked and turned into Values."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+
+from micro.value import OPS as SCALAR_OPS
+from micro.value import Value
+from micro.vocab import VOCAB
+
+from ..dispatch import KEEP_CONSTANTS
+from ..engine import _edge, _reachable
+from ..graph import Array, Constant, Edge, Node
+from ..tensor import Tensor
+from .expansions import EXPANSIONS, MOVES
+from .scalars import Scalars, array_of, constant
+
+__all__ = ["Scalarized", "expand", "scalarize"]
+
+LIMIT = 100_000
+
+
+@dataclass(frozen=True)
+class Scalarized:
+    """A graph of Values, and where in it the Tensors of the graph it came from are.
+
+    Attributes:
+        output: the Values of the output, an ndarray of its shape, or the one Value of a 0-d
+            output; a tuple, if several outputs were given.
+        leaves: for every leaf Tensor that a gradient flows to, the ndarray of its Values.
+    """
+
+    output: Any
+    leaves: Mapping[Tensor, Array]
+    _values: Mapping[int, Array]
+
+    def __getitem__(self, tensor: Tensor) -> Array:
+        """Return the Values of a Tensor of the graph, be it a leaf, an intermediate or an output.
+
+        Raises:
+            KeyError: the Tensor is not in the graph.
+        """
+        found = self._values.get(id(_edge(tensor)))
+        if found is None:
+            raise KeyError(f"the Tensor of shape {tensor.shape} is not in the scalarized graph")
+        return found
+
+
+@overload
+def scalarize(
+    output: Tensor | Sequence[Tensor],
+    *,
+    limit: int = LIMIT,
+    number: Callable[[float], Any] = float,
+) -> Scalarized: ...
+@overload
+def scalarize(
+    output: Callable[..., Any],
+    *,
+    limit: int = LIMIT,
+    number: Callable[[float], Any] = float,
+) -> Callable[..., Scalarized]: ...
+def scalarize(
+    output: Any, *, limit: int = LIMIT, number: Callable[[float], Any] = float
+) -> Scalarized | Callable[..., Scalarized]:
+    """Expand a recorded graph into micro's: the same ops on single numbers.
+
+    Elementwise ops keep their names; the others are spelled out in such ops. Every element of a
+    leaf becomes a Value with the label of its Tensor and its index, ``w[0,1]``. Leaves count with
+    the numbers that they hold now. Hooks are not part of the graph, and no number is rounded to
+    the Tensor's dtype on the way.
+
+    A record keeps of an operand that no gradient flows to just what its rules need. Where that is
+    too little, scalarize the function instead: ``scalarize(fn)`` takes the arguments of ``fn``,
+    runs it, keeps everything, and expands what it returns, a Tensor or a sequence of them.
+
+    Args:
+        output: one Tensor, several, or a function that returns one or several.
+        limit: the largest number of Values to make.
+        number: makes the numbers that Values hold out of floats: ``float``,
+            ``fractions.Fraction`` or ``mpmath.mpf``, for example.
+
+    Returns:
+        The Values of the output, of the leaves and of what is between. For a function, a function.
+
+    Raises:
+        TooManyValuesError: more than ``limit`` Values would be needed.
+        RuntimeError: no output has a graph, or the record lacks numbers that are needed.
+        NotImplementedError: an op outside the vocabulary.
+
+    >>> import tensor
+    >>> w = tensor.Tensor([1.0, 2.0], requires_grad=True, label="w")
+    >>> scalar = tensor.scalarize((w * w).sum())
+    >>> scalar.output.backward()
+    >>> [(x.label, x.data, x.grad) for x in scalar.leaves[w]]
+    [('w[0]', 1.0, 2.0), ('w[1]', 2.0, 4.0)]
+    """
+    if not isinstance(output, (Tensor, Sequence)) and callable(output):
+
+        @functools.wraps(output)
+        def run(*args: Any, **kwargs: Any) -> Scalarized:
+            with _everything_kept():
+                result = output(*args, **kwargs)
+            return _scalarized(result, limit, number)
+
+        return run
+    return _scalarized(output, limit, number)
+
+
+def _scalarized(output: Any, limit: int, number: Callable[[float], Any]) -> Scalarized:
+    outputs = [output] if isinstance(output, Tensor) else list(output)
+    for i, tensor in enumerate(outputs):
+        if not isinstance(tensor, Tensor):
+            kind = type(tensor).__name__
+            raise TypeError(f"scalarize: output {i} must be a Tensor, got {kind}")
+    if not any(tensor.requires_grad for tensor in outputs):
+        raise RuntimeError(
+            "scalarize: no output has a graph; compute them from a Tensor that requires grad, "
+            "outside no_grad()"
+        )
+    m = Scalars(number, limit)
+    roots = [_edge(tensor) for tensor in outputs]
+    nodes = _reachable(roots)[::-1]
+    edges: list[Any] = [*roots, *(edge for node in nodes for edge in node.inputs)]
+    leaves = dict.fromkeys(edge for edge in edges if isinstance(edge, Tensor))
+    shapes = [*(leaf.shape for leaf in leaves), *(node.shape for node in nodes)]
+    Scalars(number, limit).reserve(sum(map(math.prod, shapes)), "its output")  # before any is made
+    found = {tensor: _entered(m, tensor) for tensor in leaves}
+    values = {id(tensor): array for tensor, array in found.items()}
+    expand(m, nodes, values)
+    results = tuple(_wrapped(values[id(_edge(tensor))]) for tensor in outputs)
+    leaves_only = {t: array for t, array in found.items() if t.requires_grad}
+    return Scalarized(results[0] if isinstance(output, Tensor) else results, leaves_only, values)
+
+
+@contextmanager
+def _everything_kept() -> Iterator[None]:
+    token = KEEP_CONSTANTS.set(True)
+    try:
+        yield
+    finally:
+        KEEP_CONSTANTS.reset(token)
+
+
+def _entered(m: Scalars, leaf: Tensor) -> Array:
+    """Return a leaf's elements: Values, or numbers where no gradient flows to it."""
+    m.reserve(leaf.numel(), "its leaves")
+    numbers = map(m.number, leaf.data.reshape(-1).tolist())
+    if not leaf.requires_grad:
+        return array_of(numbers, leaf.shape)
+    name = leaf.label or ""
+    places = [
+        name and (f"{name}[{','.join(map(str, index))}]" if index else name)
+        for index in np.ndindex(leaf.shape)
+    ]
+    return array_of((Value(x, label) for x, label in zip(numbers, places, strict=True)), leaf.shape)
+
+
+def _wrapped(a: Array) -> Any:
+    """Return an output: all of it as Values, and the one of a 0-d output itself."""
+    values = array_of((x if isinstance(x, Value) else constant(x) for x in a.flat), a.shape)
+    return values if a.ndim else values.item()
+
+
+def expand(m: Scalars, instructions: Iterable[Any], values: dict[int, Array]) -> None:
+    """Add to ``values`` what every instruction gives, in order.
+
+    An instruction has ``op``, ``inputs``, ``attrs`` and ``shape``, as a Node has; ``values`` holds
+    the elements of each input and then of each instruction, by id.
+    """
+    for instruction in instructions:
+        operands = [
+            _operand(m, instruction, i, edge, values) for i, edge in enumerate(instruction.inputs)
+        ]
+        out = _expanded(m, instruction, operands)
+        assert out.shape == instruction.shape, f"{instruction.op}: expanded to shape {out.shape}"
+        values[id(instruction)] = out
+
+
+def _expanded(m: Scalars, node: Any, operands: list[Array | None]) -> Array:
+    name, attrs = node.op, node.attrs
+    spec = VOCAB.get(name)
+    if spec is None:
+        raise NotImplementedError(
+            f"scalarize: {name} is not in the vocabulary, so nothing is known of its parts; "
+            "write the function with ops of the vocabulary"
+        )
+    if name in SCALAR_OPS:
+        return m.each(name, *operands, **attrs)
+    if name in MOVES:
+        return m.moved(name, [a for a in operands if a is not None], spec.variadic, **attrs)
+    if name not in EXPANSIONS:
+        if not spec.differentiable:
+            return m.computed(name, *(a for a in operands if a is not None), **attrs)
+        raise NotImplementedError(f"scalarize: {name} has no expansion")
+    function = EXPANSIONS[name]
+    given = {"out_shape": node.shape, **attrs}
+    if spec.variadic:
+        given[spec.inputs[0][1:]] = operands
+    else:
+        given.update(zip(spec.inputs, operands, strict=True))
+    return function(m, **{key: given[key] for key in _asked(function)})
+
+
+@functools.cache
+def _asked(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)[1:]
+
+
+def _operand(
+    m: Scalars, node: Any, i: int, edge: Edge, values: Mapping[int, Array]
+) -> Array | None:
+    """Return an operand's elements; None for one that was not given."""
+    if not isinstance(edge, Constant):
+        return values[id(edge)]
+    if edge.array is not None:
+        array = edge.array
+    elif edge.value is not None:
+        array = np.asarray(edge.value)
+    elif edge.shape == () and edge.dtype == bool:
+        return None
+    else:
+        array = _kept(node, i, edge)
+    items = array.reshape(-1).tolist()
+    return array_of(map(m.number, items) if array.dtype.kind == "f" else items, array.shape)
+
+
+def _kept(node: Node, i: int, edge: Constant) -> Array:
+    """Return the numbers of an operand that the record has kept for a rule.
+
+    Raises:
+        RuntimeError: it has not.
+    """
+    spec = VOCAB[node.op]
+    name = f"{spec.inputs[0][1:]}[{i}]" if spec.variadic else spec.inputs[i]
+    saved = (node.saved or {}).get(name)
+    if saved is not None and saved.version.count == saved.expected:
+        return saved.array
+    raise RuntimeError(
+        f"scalarize: the record does not keep the numbers of {name} of {node.op}, a constant of "
+        f"shape {edge.shape}; scalarize the function that computes it, scalarize(fn)(*args), "
+        "which keeps everything"
+    )
