@@ -139,6 +139,9 @@ class Optimizer:
     # Whether ``weight_decay`` shrinks the parameters themselves.
     _decoupled: ClassVar[bool] = False
 
+    # Whether ``step`` was called; schedules ask.
+    _has_stepped: bool = False
+
     def _check_options(self, options: Mapping[str, Any]) -> None:
         """Raise TypeError or ValueError for an option that makes no sense."""
         for name, check in self._checks.items():
@@ -201,6 +204,7 @@ class Optimizer:
                     flat.gather(i)
             for run in self._runs(flat):
                 self._advance(group, flat, run, names)
+        self._has_stepped = True
         return loss
 
     def _runs(self, flat: Flat) -> Iterator[_Run]:
@@ -394,10 +398,11 @@ def _place(group: int, position: int) -> str:
 
 def _plain(option: Any) -> Any:
     """Return an option's numbers as Python floats, which promote no array."""
+    if type(option) in (bool, float):
+        return option
     if isinstance(option, tuple | list):
         return tuple(map(_plain, option))
-    is_number = isinstance(option, numbers.Real) and not isinstance(option, bool)
-    return float(option) if is_number else option
+    return float(option) if isinstance(option, numbers.Real) else option
 
 
 def _loaded(name: str, value: Any, param: Tensor) -> Any:
