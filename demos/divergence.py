@@ -11,6 +11,9 @@ float32 with SGD (momentum) and AdamW, and again with one thing changed:
   equal masks   both twins open and close their ReLUs by the signs in this engine's twin,
                 whose own run therefore does not change
   tanh          tanh in the place of ReLU: no signs matter
+  equal products  the forward products of PyTorch's twin are computed by numpy too. The
+                libraries add the terms of a long inner product in blocks, and cut them
+                at different places; all their other products agree to the bit
   eps 1e-4      AdamW with a larger eps. A first step is lr * g / (|g| + eps): where g is
                 as small as eps, it magnifies the rounding of g by lr / eps
 
@@ -54,7 +57,7 @@ from tensor import Generator, Tensor, nn, optim
 SIZES = (784, 512, 256, 10)
 FLOAT64_LIMIT = 1.5e-14
 # The variants in which each twin opens its ReLUs by its own signs.
-WITH_SIGNS = ("relu", "eps 1e-4")
+WITH_SIGNS = ("relu", "equal products", "eps 1e-4")
 # A difference that grows by more than this in one step has jumped.
 JUMP = 3.0
 # How the first flip is marked in a plot.
@@ -102,7 +105,7 @@ class Run(NamedTuple):
 
 RUNS = (
     Run("float64", "SGD"),
-    *(Run("float64", "AdamW", variant) for variant in ("relu", "eps 1e-4")),
+    *(Run("float64", "AdamW", variant) for variant in ("relu", "equal products", "eps 1e-4")),
     *(Run("float32", "SGD", variant) for variant in ("relu", "equal masks", "tanh")),
     *(Run("float32", "AdamW", variant) for variant in ("relu", "equal masks", "tanh", "eps 1e-4")),
 )
@@ -142,7 +145,7 @@ class Twins:
         for layer in range(last + 1):
             place = slice(2 * layer, 2 * layer + 2)
             ours = tensor.linear(ours, *self.ours[place])
-            theirs = torch.nn.functional.linear(theirs, *self.theirs[place])
+            theirs = self._product(theirs, *self.theirs[place])
             if layer < last:
                 flips += _flips(layer, ours.data, theirs.detach().numpy())
                 ours, theirs = self._activated(ours, theirs)
@@ -153,6 +156,14 @@ class Twins:
             one.backward()
             optimizer.step()
         return loss.item(), flips
+
+    def _product(self, x: Any, weight: Any, bias: Any) -> Any:
+        """Return PyTorch's ``linear``, with our numbers in it if products are to be equal."""
+        product = self.torch.nn.functional.linear(x, weight, bias)
+        if self.run.variant == "equal products":
+            operands = (tensor.from_numpy(z.detach().numpy()) for z in (x, weight, bias))
+            product.data.copy_(self.torch.from_numpy(tensor.linear(*operands).data))
+        return product
 
     def _activated(self, ours: Tensor, theirs: Any) -> tuple[Tensor, Any]:
         match self.run.variant:

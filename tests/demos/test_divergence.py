@@ -80,6 +80,20 @@ def test_with_equal_masks_the_same_unit_changes_nothing() -> None:
     assert twins.differences()[0].max() < 1e-3 * plain.differences()[0].max()
 
 
+def test_equal_products_are_ours_and_can_still_be_differentiated() -> None:
+    twins = divergence.Twins(Run("float64", "AdamW", "equal products"), OPTIONS, 0, torch)
+    x, _ = digits(16)
+    x = x.to("float64")
+    weight, bias = twins.theirs[:2]
+    product = twins._product(torch.from_numpy(x.data), weight, bias)
+    np.testing.assert_array_equal(
+        product.detach().numpy(), divergence.tensor.linear(x, *twins.ours[:2]).data
+    )
+    cotangent = torch.from_numpy(np.random.default_rng(0).normal(size=product.shape))
+    (gradient,) = torch.autograd.grad(product, weight, cotangent)
+    np.testing.assert_allclose(gradient.numpy(), cotangent.numpy().T @ x.data, rtol=1e-12)
+
+
 def test_a_larger_eps_shrinks_what_adamw_makes_of_rounding() -> None:
     plain, damped = (
         trace(Run("float64", "AdamW", variant))[2]["after_first_step"]
@@ -154,7 +168,7 @@ def test_it_makes_every_run_and_writes_what_it_found(
     assert conclusions["equal_masks_leave_our_run_as_it_was"] is True
     assert conclusions["float64_signs_that_differ"] == 0
     assert set(conclusions["float64_max_difference"]) == {
-        *("SGD, relu", "AdamW, relu", "AdamW, eps 1e-4")
+        *("SGD, relu", "AdamW, relu", "AdamW, equal products", "AdamW, eps 1e-4")
     }
     for suffix in ("svg", "png"):
         assert (tmp_path / f"generated_divergence_t.{suffix}").stat().st_size > 500
