@@ -7,6 +7,8 @@ from .ops import *  # noqa: F403 - every op is public; functions of the same nam
 # isort: split
 
 from . import functions, nn, ops, optim, random
+from .checkpoint import checkpoint
+from .custom import custom_op, remove_op
 from .dtypes import float16, float32, float64, int32, int64
 from .engine import backward, grad
 from .errors import ShapeError
@@ -23,14 +25,19 @@ from .modes import (
     set_grad_enabled,
 )
 from .random import Generator, default_generator, manual_seed
+from .scalarize import Scalarized, scalarize
 from .tensor import Tensor, from_numpy
+from .transforms import hessian, hvp, jacobian, jvp, vhp, vjp
 
 __all__ = [
     "Generator",
     "GradcheckError",
+    "Scalarized",
     "ShapeError",
     "Tensor",
     "backward",
+    "checkpoint",
+    "custom_op",
     "default_generator",
     "detect_anomaly",
     "enable_grad",
@@ -41,11 +48,15 @@ __all__ = [
     "grad",
     "gradcheck",
     "gradgradcheck",
+    "hessian",
+    "hvp",
     "int32",
     "int64",
     "is_anomaly_enabled",
     "is_grad_enabled",
     "is_recording_sites",
+    "jacobian",
+    "jvp",
     "manual_seed",
     "nn",
     "no_grad",
@@ -53,7 +64,11 @@ __all__ = [
     "optim",
     "random",
     "record_sites",
+    "remove_op",
+    "scalarize",
     "set_grad_enabled",
+    "vhp",
+    "vjp",
 ]
 __all__ += ops.__all__
 __all__ += functions.__all__
