@@ -3,5 +3,6 @@
 from .drawing import Drawing, draw
 from .errors import DrawingError
 from .graph import Record
+from .player import play
 
-__all__ = ["Drawing", "DrawingError", "Record", "draw"]
+__all__ = ["Drawing", "DrawingError", "Record", "draw", "play"]

@@ -17,7 +17,7 @@ from .raster import to_png
 from .render import to_svg
 from .text import describe, printable, to_table_html, to_text
 
-__all__ = ["Drawing", "draw"]
+__all__ = ["MAX_NODES", "Drawing", "checked_options", "draw", "names_of", "title_of"]
 
 MAX_NODES: Final = 150
 
@@ -183,20 +183,36 @@ def draw(
         TypeError: obj is no such object, or max_nodes is not an int.
         ValueError: max_nodes is below 2, or direction is another word.
     """
-    if max_nodes is not None and (not isinstance(max_nodes, int) or isinstance(max_nodes, bool)):
-        raise TypeError(f"draw: max_nodes is {max_nodes!r}; wanted an int, or None for all nodes")
-    if max_nodes is not None and max_nodes < 2:
-        raise ValueError(f"draw: max_nodes is {max_nodes}; wanted at least 2")
-    if direction not in ("LR", "TB"):
-        raise ValueError(f"draw: direction is {direction!r}; wanted 'LR' or 'TB'")
+    checked_options("draw", max_nodes, direction)
     found = walk(obj)
-    graph = read(found, fold(found, max_nodes), _names(parameters))
+    graph = read(found, fold(found, max_nodes), names_of(parameters, "draw"))
+    return Drawing(graph, title_of(graph) if title is None else title, direction)
+
+
+def checked_options(caller: str, max_nodes: int | None, direction: str) -> None:
+    """Refuse options that make no sense.
+
+    Raises:
+        TypeError: max_nodes is not an int.
+        ValueError: max_nodes is below 2, or direction is another word.
+    """
+    if max_nodes is not None and (not isinstance(max_nodes, int) or isinstance(max_nodes, bool)):
+        raise TypeError(
+            f"{caller}: max_nodes is {max_nodes!r}; wanted an int, or None for all nodes"
+        )
+    if max_nodes is not None and max_nodes < 2:
+        raise ValueError(f"{caller}: max_nodes is {max_nodes}; wanted at least 2")
+    if direction not in ("LR", "TB"):
+        raise ValueError(f"{caller}: direction is {direction!r}; wanted 'LR' or 'TB'")
+
+
+def title_of(graph: Graph) -> str:
+    """What a graph is called if nobody has said."""
     output = graph.nodes[0]
-    name = output.label or output.op or output.symbol or output.kind
-    return Drawing(graph, f"Graph of {name}" if title is None else title, direction)
+    return f"Graph of {output.label or output.op or output.symbol or output.kind}"
 
 
-def _names(parameters: Any) -> dict[int, str]:
+def names_of(parameters: Any, caller: str) -> dict[int, str]:
     """By id, the objects that are parameters and their names."""
     if parameters is None:
         return {}
@@ -208,8 +224,8 @@ def _names(parameters: Any) -> dict[int, str]:
         parameters = parameters.items()
     if not isinstance(parameters, Iterable):
         raise TypeError(
-            f"draw: parameters is a {type(parameters).__name__}; wanted a module, a mapping from "
-            "names, or an iterable of objects"
+            f"{caller}: parameters is a {type(parameters).__name__}; wanted a module, a mapping "
+            "from names, or an iterable of objects"
         )
     pairs = (x if _is_pair(x) else ("", x) for x in parameters)
     return {id(obj): name for name, obj in pairs}
