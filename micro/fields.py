@@ -16,6 +16,7 @@ The gradient of a complex number is the complex derivative (PyTorch has its conj
 
 from __future__ import annotations
 
+import builtins
 import cmath
 import math
 import numbers
@@ -43,6 +44,11 @@ def _quiet(function: Function, undefined: Number = nan, overflow: Number = inf) 
     return quiet
 
 
+def _whole(function: Function) -> Function:
+    """``function``, which rounds to an integer, on floats: -0.5 may become -0.0, inf stays."""
+    return lambda x: math.copysign(function(x), x) if math.isfinite(x) else x
+
+
 def _mpmath(name: str) -> Function:
     """mpmath's function; each of its numbers carries the context that knows them all."""
     return lambda x: getattr(x.context, name)(x)
@@ -61,8 +67,14 @@ class Real:
     sqrt = _quiet(math.sqrt)
     sin = _quiet(math.sin)
     cos = _quiet(math.cos)
+    tan = _quiet(math.tan)
+    atan = math.atan
+    cosh = _quiet(math.cosh)
     tanh = math.tanh
     erf = math.erf
+    floor = _whole(math.floor)
+    ceil = _whole(math.ceil)
+    round = _whole(builtins.round)
 
     def pi(x: Number) -> Number:
         return math.pi
@@ -73,6 +85,12 @@ class Real:
     def log(x: Number) -> Number:
         return math.log(x) if x > 0 else -inf if x == 0 else nan
 
+    def log2(x: Number) -> Number:
+        return math.log2(x) if x > 0 else Real.log(x)
+
+    def log10(x: Number) -> Number:
+        return math.log10(x) if x > 0 else Real.log(x)
+
     def log1p(x: Number) -> Number:
         return math.log1p(x) if x > -1 else -inf if x == -1 else nan
 
@@ -81,6 +99,16 @@ class Real:
             e = math.exp(x)
             return e / (1 + e)
         return 1 / (1 + math.exp(-x))
+
+    def logsigmoid(x: Number) -> Number:
+        e = math.exp(-x if x > 0 else x)  # nor here
+        return (x if x < 0 else 0.0) - math.log1p(e)
+
+    def sinh(x: Number) -> Number:
+        try:
+            return math.sinh(x)
+        except OverflowError:
+            return math.copysign(inf, x)
 
     def div(a: Number, b: Number) -> Number:
         try:
@@ -95,6 +123,12 @@ class Real:
             if a < 0 and b % 1 != 0:
                 return nan
             return math.copysign(inf, a) if b % 2 == 1 else inf
+
+    def floor_divide(a: Number, b: Number) -> Number:
+        return float(a // b) if b != 0 else Real.div(a, b)
+
+    def remainder(a: Number, b: Number) -> Number:
+        return float(a % b) if b != 0 else nan
 
 
 class Integer(Real):
@@ -123,6 +157,21 @@ class Rational:
             raise ZeroDivisionError(f"pow: 0 ** {b} is no Fraction; floats would give inf")
         return Fraction(a) ** int(b)
 
+    def floor_divide(a: Number, b: Number) -> Number:
+        return Rational.floor(Rational.div(a, b))
+
+    def remainder(a: Number, b: Number) -> Number:
+        return a - b * Rational.floor_divide(a, b)
+
+    def floor(x: Number) -> Number:
+        return Fraction(math.floor(x))
+
+    def ceil(x: Number) -> Number:
+        return Fraction(math.ceil(x))
+
+    def round(x: Number) -> Number:
+        return Fraction(builtins.round(x))
+
 
 class Complex:
     """complex: ``cmath``, and nan where it has no answer."""
@@ -134,10 +183,20 @@ class Complex:
     sqrt = cmath.sqrt
     sin = _quiet(cmath.sin, undefined, undefined)
     cos = _quiet(cmath.cos, undefined, undefined)
+    tan = _quiet(cmath.tan, undefined, undefined)
+    atan = _quiet(cmath.atan, undefined, undefined)
+    sinh = _quiet(cmath.sinh, undefined, undefined)
+    cosh = _quiet(cmath.cosh, undefined, undefined)
     tanh = _quiet(cmath.tanh, undefined, undefined)
 
     def pi(z: Number) -> Number:
         return math.pi
+
+    def log2(z: Number) -> Number:
+        return Complex.log(z) / math.log(2)
+
+    def log10(z: Number) -> Number:
+        return Complex.log(z) / math.log(10)
 
     def log1p(z: Number) -> Number:
         x, y = z.real, z.imag
@@ -153,6 +212,11 @@ class Complex:
             e = Complex.exp(z)
             return Complex.div(e, 1 + e)
         return Complex.div(1, 1 + Complex.exp(-z))
+
+    def logsigmoid(z: Number) -> Number:
+        if z.real < 0:
+            return z - Complex.log1p(Complex.exp(z))
+        return -Complex.log1p(Complex.exp(-z))
 
     def div(a: Number, b: Number) -> Number:
         try:
@@ -172,13 +236,21 @@ class Precise:
 
     rank = 4
     exp, expm1, log, log1p = map(_mpmath, ("exp", "expm1", "log", "log1p"))
-    sqrt, sin, cos, tanh, erf, sign = map(_mpmath, ("sqrt", "sin", "cos", "tanh", "erf", "sign"))
+    sqrt, sin, cos, tan, atan = map(_mpmath, ("sqrt", "sin", "cos", "tan", "atan"))
+    sinh, cosh, tanh, erf, log10 = map(_mpmath, ("sinh", "cosh", "tanh", "erf", "log10"))
+    sign, floor, ceil, round = map(_mpmath, ("sign", "floor", "ceil", "nint"))
 
     def pi(x: Number) -> Number:
         return +x.context.pi
 
     def sigmoid(x: Number) -> Number:
         return 1 / (1 + Precise.exp(-x))
+
+    def logsigmoid(x: Number) -> Number:
+        return -Precise.log1p(Precise.exp(-x))  # no exponent is too large here
+
+    def log2(x: Number) -> Number:
+        return x.context.log(x, 2)
 
     def div(a: Number, b: Number) -> Number:
         try:
@@ -191,6 +263,13 @@ class Precise:
             return a**b
         except ZeroDivisionError:
             return a * b + inf
+
+    def floor_divide(a: Number, b: Number) -> Number:
+        q = Precise.div(a - Precise.remainder(a, b), b)  # whole, but for the rounding
+        return Precise.round(q) if b != 0 else Precise.div(a, b)
+
+    def remainder(a: Number, b: Number) -> Number:
+        return a % b if b != 0 else b * nan
 
 
 # By type of number. ``micro.ops`` adds Value, whose functions are the ops themselves.
@@ -271,6 +350,10 @@ def _binary(name: str) -> Function:
 
 
 exp, expm1, log, log1p = map(_unary, ("exp", "expm1", "log", "log1p"))
-sqrt, sin, cos, tanh = map(_unary, ("sqrt", "sin", "cos", "tanh"))
-sigmoid, erf, sign, pi = map(_unary, ("sigmoid", "erf", "sign", "pi"))
+log2, log10, sqrt, erf, sign, pi = map(_unary, ("log2", "log10", "sqrt", "erf", "sign", "pi"))
+sin, cos, tan, atan = map(_unary, ("sin", "cos", "tan", "atan"))
+sinh, cosh, tanh = map(_unary, ("sinh", "cosh", "tanh"))
+sigmoid, logsigmoid = map(_unary, ("sigmoid", "logsigmoid"))
+floor, ceil, round = map(_unary, ("floor", "ceil", "round"))
 div, pow = map(_binary, ("div", "pow"))
+floor_divide, remainder = map(_binary, ("floor_divide", "remainder"))

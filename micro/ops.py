@@ -11,6 +11,7 @@ comparisons return a bool.
 
 from __future__ import annotations
 
+import builtins
 from types import SimpleNamespace
 
 from micro import fields as f
@@ -81,6 +82,59 @@ def sign(a: Number) -> Number:
     return f.sign(a)
 
 
+@op(da=lambda a: f.div(-1, a * a))
+def reciprocal(a: Number) -> Number:
+    """1 / a; of floats, 1 / 0 is inf."""
+    return f.div(1, a)
+
+
+@op(da=0, db=0)
+def floor_divide(a: Number, b: Number) -> Number:
+    """The largest integer that is not above a / b. Its derivatives are 0 everywhere."""
+    return f.floor_divide(a, b)
+
+
+@op(da=1, db=lambda a, b: -f.floor_divide(a, b))
+def remainder(a: Number, b: Number) -> Number:
+    """a - b (a // b), which has the sign of b; of floats, nan where b = 0.
+
+    By convention, its derivatives where it jumps are those of either side.
+    """
+    return f.remainder(a, b)
+
+
+# --- rounding
+
+
+@op(da=0)
+def floor(a: Number) -> Number:
+    """The largest integer that is not above a. Its derivative is 0 everywhere."""
+    return f.floor(a)
+
+
+@op(da=0)
+def ceil(a: Number) -> Number:
+    """The smallest integer that is not below a. Its derivative is 0 everywhere."""
+    return f.ceil(a)
+
+
+@op(da=0)
+def round(a: Number, decimals: int = 0) -> Number:
+    """The integer next to a, of two the even one, or the multiple of 10^-decimals next to a.
+
+    Its derivative is 0 everywhere.
+    """
+    if not isinstance(decimals, int) or isinstance(decimals, bool):
+        raise TypeError(f"decimals must be an int, got {decimals!r}")
+    if decimals == 0:
+        return f.round(a)
+    scale = f.pow(f.like(a, 10), f.like(a, builtins.abs(decimals)))
+    if decimals < 0:
+        return f.round(f.div(a, scale)) * scale
+    scaled = a * scale
+    return f.div(f.round(scaled), scale) if not isinf(scaled) else a
+
+
 # --- powers, exponentials and logarithms
 
 
@@ -90,16 +144,44 @@ def sqrt(a: Number) -> Number:
     return f.sqrt(a)
 
 
+@op(da=lambda a: f.div(-1, 2 * f.sqrt(a) * f.sqrt(a) * f.sqrt(a)))
+def rsqrt(a: Number) -> Number:
+    """1 / sqrt(a). Its derivative at 0 is -inf."""
+    return f.div(1, f.sqrt(a))
+
+
 @op(da=f.exp)
 def exp(a: Number) -> Number:
     """e to the power a."""
     return f.exp(a)
 
 
+def _log_of(n: int, a: Number) -> Number:
+    return f.log(f.like(a, n))
+
+
+@op(da=lambda a: f.pow(f.like(a, 2), a) * _log_of(2, a))
+def exp2(a: Number) -> Number:
+    """2 to the power a."""
+    return f.pow(f.like(a, 2), a)
+
+
 @op(da=lambda a: f.div(1, a))
 def log(a: Number) -> Number:
     """The natural logarithm of a. Of floats, it is -inf at 0 and nan below."""
     return f.log(a)
+
+
+@op(da=lambda a: f.div(1, a * _log_of(2, a)))
+def log2(a: Number) -> Number:
+    """The logarithm of a to the base 2, exact where a is a power of 2."""
+    return f.log2(a)
+
+
+@op(da=lambda a: f.div(1, a * _log_of(10, a)))
+def log10(a: Number) -> Number:
+    """The logarithm of a to the base 10."""
+    return f.log10(a)
 
 
 @op(da=lambda a: f.div(1, 1 + a))
@@ -129,6 +211,30 @@ def cos(a: Number) -> Number:
     return f.cos(a)
 
 
+@op(da=lambda a: f.div(1, f.cos(a) * f.cos(a)))
+def tan(a: Number) -> Number:
+    """The tangent of a."""
+    return f.tan(a)
+
+
+@op(da=lambda a: f.div(1, 1 + a * a))
+def atan(a: Number) -> Number:
+    """The angle, from -pi / 2 to pi / 2, whose tangent is a."""
+    return f.atan(a)
+
+
+@op(da=f.cosh)
+def sinh(a: Number) -> Number:
+    """The hyperbolic sine of a."""
+    return f.sinh(a)
+
+
+@op(da=f.sinh)
+def cosh(a: Number) -> Number:
+    """The hyperbolic cosine of a."""
+    return f.cosh(a)
+
+
 # --- activations
 
 
@@ -144,10 +250,47 @@ def sigmoid(a: Number) -> Number:
     return f.sigmoid(a)
 
 
+@op(da=lambda a: f.sigmoid(-a))
+def logsigmoid(a: Number) -> Number:
+    """log(1 / (1 + exp(-a))), without overflow on either side."""
+    return f.logsigmoid(a)
+
+
+@op(da=lambda a, beta, threshold: 1 if beta * a > threshold else f.sigmoid(beta * a))
+def softplus(a: Number, beta: Number = 1.0, threshold: Number = 20.0) -> Number:
+    """log(1 + exp(beta a)) / beta, or a where beta a > threshold."""
+    beta = f.number(beta, "softplus: beta", a)
+    threshold = f.number(threshold, "softplus: threshold", a)
+    return a if beta * a > threshold else f.div(-f.logsigmoid(-beta * a), beta)
+
+
+@op(da=lambda a: f.sigmoid(a) + a * (f.sigmoid(a) * f.sigmoid(-a)))
+def silu(a: Number) -> Number:
+    """a / (1 + exp(-a)), also called swish."""
+    return a * f.sigmoid(a)
+
+
 @op(da=lambda a: 0 if a <= 0 else 1)
 def relu(a: Number) -> Number:
     """The larger of a and 0. By convention, its derivative at 0 is 0."""
     return f.like(a, 0) if a <= 0 else a
+
+
+@op(da=lambda a, negative_slope: 1 if a > 0 else negative_slope)
+def leaky_relu(a: Number, negative_slope: Number = 0.01) -> Number:
+    """a where a > 0, else negative_slope a; the latter's derivative also at 0."""
+    negative_slope = f.number(negative_slope, "leaky_relu: negative_slope", a)
+    return a if a > 0 else a * negative_slope
+
+
+@op(da=lambda a, alpha: 1 if a > 0 else alpha * f.exp(a))
+def elu(a: Number, alpha: Number = 1.0) -> Number:
+    """a where a > 0, else alpha (exp(a) - 1) (Clevert et al., arXiv:1511.07289).
+
+    By convention, its derivative at 0 is alpha.
+    """
+    alpha = f.number(alpha, "elu: alpha", a)
+    return a if a > 0 else alpha * f.expm1(a)
 
 
 @op(da=lambda a: f.div(2, f.sqrt(f.pi(a))) * f.exp(-a * a))
@@ -221,15 +364,6 @@ def minimum(a: Number, b: Number) -> Number:
     return _smaller(a, b)
 
 
-def _bound(which: str, bound: Number, a: Number) -> Number:
-    if isinstance(bound, Value):
-        raise TypeError(
-            f"clip: {which} must be a plain number, got {bound}; maximum and minimum "
-            "have derivatives by both operands"
-        )
-    return f.number(bound, f"clip: {which}", a)
-
-
 @op(da=lambda a, min, max: 1 if (min is None or a >= min) and (max is None or a <= max) else 0)
 def clip(a: Number, min: Number = None, max: Number = None) -> Number:
     """a, but at least min and at most max; where min > max, max.
@@ -239,9 +373,9 @@ def clip(a: Number, min: Number = None, max: Number = None) -> Number:
     if min is None and max is None:
         raise RuntimeError("clip: at least one of min and max must be given, got None for both")
     if min is not None:
-        a = _larger(a, _bound("min", min, a))
+        a = _larger(a, f.number(min, "clip: min", a))
     if max is not None:
-        a = _smaller(a, _bound("max", max, a))
+        a = _smaller(a, f.number(max, "clip: max", a))
     return a
 
 
@@ -304,6 +438,12 @@ def isnan(a: Number) -> bool:
 def isinf(a: Number) -> bool:
     """Whether a is infinite, in either direction."""
     return f.inf in (a.real, -a.real, a.imag, -a.imag)
+
+
+@predicate()
+def isfinite(a: Number) -> bool:
+    """Whether a is a number, and not infinite."""
+    return bool(a - a == 0)
 
 
 # Every op is a method too, the operators of Python are among them, and Value is a field.

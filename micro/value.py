@@ -219,18 +219,25 @@ class Value(Operators):
 
         def _unary(self) -> Value: ...
         def _binary(self, b: Any) -> Value: ...
+        def _round(self, decimals: int = 0) -> Value: ...
+        def _softplus(self, beta: Any = 1.0, threshold: Any = 20.0) -> Value: ...
+        def _leaky_relu(self, negative_slope: Any = 0.01) -> Value: ...
+        def _elu(self, alpha: Any = 1.0) -> Value: ...
         def _gelu(self, approximate: str = "none") -> Value: ...
         def _clip(self, min: Any = None, max: Any = None) -> Value: ...
         def _where(self, a: Any, b: Any) -> Value: ...
         def _compare(self, b: Any) -> bool: ...
         def _test(self) -> bool: ...
 
-        add = sub = mul = div = pow = maximum = minimum = _binary
-        neg = square = abs = sign = sqrt = exp = log = log1p = expm1 = _unary
-        sin = cos = tanh = sigmoid = relu = erf = _unary
+        add = sub = mul = div = pow = maximum = minimum = floor_divide = remainder = _binary
+        neg = square = abs = sign = reciprocal = sqrt = rsqrt = floor = ceil = _unary
+        exp = exp2 = expm1 = log = log1p = log2 = log10 = _unary
+        sin = cos = tan = atan = sinh = cosh = tanh = erf = _unary
+        sigmoid = logsigmoid = relu = silu = _unary
+        round, softplus, leaky_relu, elu = _round, _softplus, _leaky_relu, _elu
         gelu, clip, where = _gelu, _clip, _where
         eq = ne = lt = le = gt = ge = _compare
-        isnan = isinf = _test
+        isnan = isinf = isfinite = _test
 
 
 # Recording: an op of ``micro.ops`` becomes a function of Values.
@@ -280,6 +287,12 @@ def op(**partials: Partial) -> Callable[[Callable[P, Number]], Callable[P, Value
                 raise TypeError(f"{name}: {error}") from None
             bound.apply_defaults()
             operands = [bound.arguments.pop(x) for x in spec.inputs]
+            for parameter, x in bound.arguments.items():
+                if isinstance(x, Value):
+                    raise TypeError(
+                        f"{name}: {parameter} must be a plain number, got {x}, because it has no "
+                        "derivative; where, maximum and minimum take Values throughout"
+                    )
             kin = next((x for x in operands if isinstance(x, Value)), None)
             inputs = tuple(_literal(x, name, kin) for x in operands)
             return _apply(function, name, inputs, bound.arguments)

@@ -44,7 +44,7 @@ class OpSpec:
         domain: where each operand may be sampled so that the op is defined and smooth.
         kinks: the value chosen for the gradient at kinks, ties and bounds, in words.
         scope: ``both`` engines, or ``tensor`` alone where one number makes no sense.
-        differentiable: False where the gradient is zero wherever it exists.
+        differentiable: False where the result is a truth value or an index.
         view: whether the result may share its operand's memory.
         optional: operands that may be None.
     """
@@ -106,6 +106,12 @@ def _array_op(
 
 # What an op shares with its adjoints and companions.
 _CONVOLUTION: Final[dict[str, Any]] = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
+_WINDOWS: Final[dict[str, Any]] = {
+    "kernel_size": REQUIRED,
+    "dilation": 1,
+    "padding": 0,
+    "stride": 1,
+}
 _POOL: Final[dict[str, Any]] = {"kernel_size": REQUIRED, "stride": None, "padding": 0}
 _MAX_POOL: Final[dict[str, Any]] = {**_POOL, "dilation": 1, "ceil_mode": False}
 _AVG_POOL: Final[dict[str, Any]] = {
@@ -114,6 +120,9 @@ _AVG_POOL: Final[dict[str, Any]] = {
     "count_include_pad": True,
     "divisor_override": None,
 }
+
+# The gradient of what is constant between its jumps.
+_FLAT: Final = "0 everywhere"
 
 
 VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
@@ -132,20 +141,40 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
     ),
     _op("square", "a"),
     _op("abs", "a", kinks="0 at 0"),
-    _op("sign", "a", kinks="0 everywhere", differentiable=False, domain="nonzero"),
+    _op("sign", "a", domain="nonzero", kinks=_FLAT),
+    _op("reciprocal", "a", domain="nonzero"),
+    _op("floor_divide", "a b", "//", "real nonzero", kinks=_FLAT),
+    _op("remainder", "a b", "%", "real nonzero", kinks="d/da is 1 and d/db is -(a // b) at jumps"),
+    # rounding
+    _op("floor", "a", kinks=_FLAT),
+    _op("ceil", "a", kinks=_FLAT),
+    _op("round", "a", kinks=_FLAT, decimals=0),
     # powers, exponentials and logarithms
     _op("sqrt", "a", domain="positive", kinks="inf at 0"),
+    _op("rsqrt", "a", domain="positive", kinks="-inf at 0"),
     _op("exp", "a"),
+    _op("exp2", "a"),
     _op("log", "a", domain="positive"),
+    _op("log2", "a", domain="positive"),
+    _op("log10", "a", domain="positive"),
     _op("log1p", "a", domain="positive"),
     _op("expm1", "a"),
     # trigonometry
     _op("sin", "a"),
     _op("cos", "a"),
+    _op("tan", "a"),
+    _op("atan", "a"),
+    _op("sinh", "a"),
+    _op("cosh", "a"),
     # activations
     _op("tanh", "a"),
     _op("sigmoid", "a"),
+    _op("logsigmoid", "a"),
+    _op("softplus", "a", kinks="1 where beta a > threshold", beta=1.0, threshold=20.0),
     _op("relu", "a", "ReLU", domain="nonzero", kinks="0 at 0"),
+    _op("leaky_relu", "a", domain="nonzero", kinks="negative_slope at 0", negative_slope=0.01),
+    _op("elu", "a", "ELU", domain="nonzero", kinks="alpha at 0", alpha=1.0),
+    _op("silu", "a", "SiLU"),
     _op("erf", "a"),
     _op("gelu", "a", "GELU", approximate="none"),
     # choices
@@ -162,10 +191,37 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
     _op("ge", "a b", ">=", differentiable=False),
     _op("isnan", "a", differentiable=False),
     _op("isinf", "a", differentiable=False),
+    _op("isfinite", "a", differentiable=False),
+    # logic: of truth values, and of any numbers, of which all but 0 are true
+    _array_op("bitwise_and", "a b", "bool bool", symbol="&", differentiable=False),
+    _array_op("bitwise_or", "a b", "bool bool", symbol="|", differentiable=False),
+    _array_op("bitwise_xor", "a b", "bool bool", symbol="^", differentiable=False),
+    _array_op("bitwise_not", "a", "bool", symbol="~", differentiable=False),
+    _array_op("logical_and", "a b", symbol="and", differentiable=False),
+    _array_op("logical_or", "a b", symbol="or", differentiable=False),
+    _array_op("logical_xor", "a b", symbol="xor", differentiable=False),
+    _array_op("logical_not", "a", symbol="not", differentiable=False),
     # reductions
     _array_op("sum", "a", dim=None, keepdim=False),
     _array_op("mean", "a", dim=None, keepdim=False),
     _array_op("var", "a", dim=None, correction=1, keepdim=False),
+    _array_op(
+        "std",
+        "a",
+        kinks="0 where the standard deviation is 0",
+        dim=None,
+        correction=1,
+        keepdim=False,
+    ),
+    _array_op("prod", "a", dim=None, keepdim=False),
+    _array_op(
+        "norm",
+        "a",
+        kinks="0 where the norm is 0, and at 0 if p < 2; 1/n to each of n ties for p = +-inf",
+        p=2,
+        dim=None,
+        keepdim=False,
+    ),
     _array_op(
         "max",
         "a",
@@ -180,12 +236,20 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
         dim=None,
         keepdim=False,
     ),
+    _array_op("amax", "a", kinks="1/n to each of n ties", dim=None, keepdim=False),
+    _array_op("amin", "a", kinks="1/n to each of n ties", dim=None, keepdim=False),
     _array_op("argmax", "a", differentiable=False, dim=None, keepdim=False),
     _array_op("argmin", "a", differentiable=False, dim=None, keepdim=False),
+    _array_op("any", "a", differentiable=False, dim=None, keepdim=False),
+    _array_op("all", "a", differentiable=False, dim=None, keepdim=False),
     _array_op("logsumexp", "a", kinks="0 for an operand of -inf", dim=REQUIRED, keepdim=False),
+    _array_op("cumsum", "a", dim=REQUIRED),
+    _array_op("cumprod", "a", dim=REQUIRED),
     # linear algebra
     _array_op("matmul", "a b", symbol="@"),
     _array_op("linear", "a weight bias", optional=("bias",), activation=None),
+    _array_op("outer", "a b"),
+    _array_op("einsum", "*tensors", view=True, equation=REQUIRED),
     # shape
     _array_op("reshape", "a", view=True, shape=REQUIRED),
     _array_op("flatten", "a", view=True, start_dim=0, end_dim=-1),
@@ -196,6 +260,18 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
     _array_op("expand", "a", view=True, shape=REQUIRED),
     _array_op("cat", "*tensors", dim=0),
     _array_op("stack", "*tensors", dim=0),
+    _array_op("flip", "a", dims=REQUIRED),
+    _array_op("roll", "a", shifts=REQUIRED, dims=None),
+    _array_op("repeat", "a", repeats=REQUIRED),
+    _array_op("pad", "a", pad=REQUIRED, value=0.0),
+    _array_op("tril", "a", diagonal=0),
+    _array_op("triu", "a", diagonal=0),
+    _array_op("diagonal", "a", view=True, offset=0, dim1=0, dim2=1),
+    _array_op("diagonal_adjoint", "a", shape=REQUIRED, offset=0, dim1=0, dim2=1),
+    _array_op("unfold", "a", view=True, dim=REQUIRED, size=REQUIRED, step=REQUIRED),
+    _array_op(
+        "unfold_adjoint", "a", shape=REQUIRED, dim=REQUIRED, size=REQUIRED, step=REQUIRED
+    ),
     # indexing
     _array_op("getitem", "a", symbol="[ ]", view=True, index=REQUIRED),
     _array_op("getitem_adjoint", "a", symbol="[ ]+=", index=REQUIRED, shape=REQUIRED),
@@ -221,6 +297,12 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
         normalized_shape=REQUIRED,
         eps=1e-5,
     ),
+    _array_op("rms_norm", "a weight", optional=("weight",), normalized_shape=REQUIRED, eps=None),
+    _array_op(
+        "group_norm", "a weight bias", optional=("weight", "bias"), num_groups=REQUIRED, eps=1e-5
+    ),
+    _array_op("batch_moments", "a"),
+    _array_op("batch_norm", "a statistics weight bias", optional=("weight", "bias"), eps=1e-5),
     _array_op("dropout", "a mask", "real bool", p=0.5),
     _array_op(
         "attention_weights",
@@ -247,6 +329,8 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
     _array_op("max_pool2d_indices", "a", differentiable=False, **_MAX_POOL),
     _array_op("avg_pool2d", "a", **_AVG_POOL),
     _array_op("avg_pool2d_adjoint", "a", shape=REQUIRED, **_AVG_POOL),
+    _array_op("im2col", "a", **_WINDOWS),
+    _array_op("col2im", "a", output_size=REQUIRED, **_WINDOWS),
     # conversion
     _array_op("cast", "a", dtype=REQUIRED),
     _array_op("clone", "a"),
@@ -265,12 +349,23 @@ OPERATORS: Final[Mapping[str, tuple[str, Literal["", "r"]]]] = MappingProxyType(
         "__rmul__": ("mul", "r"),
         "__truediv__": ("div", ""),
         "__rtruediv__": ("div", "r"),
+        "__floordiv__": ("floor_divide", ""),
+        "__rfloordiv__": ("floor_divide", "r"),
+        "__mod__": ("remainder", ""),
+        "__rmod__": ("remainder", "r"),
         "__pow__": ("pow", ""),
         "__rpow__": ("pow", "r"),
         "__matmul__": ("matmul", ""),
         "__rmatmul__": ("matmul", "r"),
         "__neg__": ("neg", ""),
         "__abs__": ("abs", ""),
+        "__and__": ("bitwise_and", ""),
+        "__rand__": ("bitwise_and", "r"),
+        "__or__": ("bitwise_or", ""),
+        "__ror__": ("bitwise_or", "r"),
+        "__xor__": ("bitwise_xor", ""),
+        "__rxor__": ("bitwise_xor", "r"),
+        "__invert__": ("bitwise_not", ""),
         "__eq__": ("eq", ""),
         "__ne__": ("ne", ""),
         "__lt__": ("lt", ""),
@@ -296,6 +391,10 @@ class Operators:
         def __rmul__(self, other: Any) -> Self: ...
         def __truediv__(self, other: Any) -> Self: ...
         def __rtruediv__(self, other: Any) -> Self: ...
+        def __floordiv__(self, other: Any) -> Self: ...
+        def __rfloordiv__(self, other: Any) -> Self: ...
+        def __mod__(self, other: Any) -> Self: ...
+        def __rmod__(self, other: Any) -> Self: ...
         def __pow__(self, other: Any) -> Self: ...
         def __rpow__(self, other: Any) -> Self: ...
         def __neg__(self) -> Self: ...

@@ -15,6 +15,7 @@ import numpy as np
 
 from micro.vocab import VOCAB
 
+from . import interchange
 from .dtypes import as_array, as_dtype, float32, float64
 from .errors import ShapeError
 from .graph import Array, Edge, Node, Version
@@ -360,6 +361,14 @@ class Tensor(InPlace):
         """Return a view in which dimensions of length 1 are repeated; -1 keeps a length."""
         return recorded("expand")(self, _sequence(shape))
 
+    def repeat(self, *repeats: Any) -> Tensor:
+        """Return copies side by side, so many along each dimension; new ones stand in front."""
+        return recorded("repeat")(self, _sequence(repeats))
+
+    def flip(self, *dims: Any) -> Tensor:
+        """Return a copy with the elements in reverse order along the given dimensions."""
+        return recorded("flip")(self, _sequence(dims))
+
     # In a form of their own: along a dimension they say where, too.
 
     @overload
@@ -399,6 +408,29 @@ class Tensor(InPlace):
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> Array:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: builtins.bool | None = None,
+    ) -> Any:
+        """Return this Tensor's memory as a DLPack capsule, for ``torch.from_dlpack`` and others.
+
+        Versioned from ``max_version`` (1, 0) on, unversioned below it or without it. What the
+        other library writes to the memory is invisible to the version check.
+
+        Raises:
+            BufferError: the Tensor requires grad; a stream, or another device than the CPU, is
+                asked for; without ``copy=True``, memory that is read-only or runs backwards.
+        """
+        return interchange.capsule(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the CPU, (1, 0)."""
+        return interchange.CPU
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         name = _UFUNCS.get(ufunc.__name__)
         if name is None or method != "__call__" or kwargs:
@@ -413,10 +445,10 @@ class Tensor(InPlace):
         """Return the only element as a Python number.
 
         Raises:
-            RuntimeError: there is not exactly one.
+            ShapeError: there is not exactly one.
         """
         if self.data.size != 1:
-            raise RuntimeError(
+            raise ShapeError(
                 f"item: a Tensor with {self.data.size} elements (shape {self.shape}) "
                 "cannot be converted to a number; index it or reduce it first"
             )
@@ -461,7 +493,7 @@ class Tensor(InPlace):
 
     def __bool__(self) -> builtins.bool:
         if self.data.size != 1:
-            raise RuntimeError(
+            raise ShapeError(
                 f"bool: the value of a Tensor with {self.data.size} elements (shape {self.shape}) "
                 "is ambiguous; compare numbers, or reduce it first"
             )
@@ -531,6 +563,9 @@ _UFUNCS: Mapping[str, str] = {
     "negative": "neg",
     "power": "pow",
     "absolute": "abs",
+    "arctan": "atan",
+    "rint": "round",
+    "invert": "bitwise_not",
     "equal": "eq",
     "not_equal": "ne",
     "less": "lt",

@@ -25,15 +25,15 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_backward",
     "gelu",
-    "layer_norm",
-    "layer_norm_backward",
     "linear",
     "linear_backward",
     "log_softmax",
+    "logsigmoid",
     "logsumexp",
     "masked",
     "matmul",
     "mean",
+    "norm",
     "relu",
     "sigmoid",
     "softmax",
@@ -87,6 +87,12 @@ def sigmoid(a: Array, out: Array | None = None) -> Any:
 
 
 @in_single
+def logsigmoid(a: Array) -> Any:
+    """Return ``log(sigmoid(a))`` as ``min(a, 0) - log(1 + exp(-|a|))``."""
+    return np.minimum(a, 0) - np.log1p(np.exp(-np.absolute(a)))
+
+
+@in_single
 def gelu(a: Array, tanh: bool) -> Any:
     """Return ``a * Phi(a)``, or the approximation to it through ``tanh``."""
     if tanh:
@@ -135,6 +141,22 @@ def logsumexp(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
     shift = np.where(np.isfinite(shift), shift, a.dtype.type(0))
     out = np.log(np.sum(np.exp(a - shift), axis=over, keepdims=True)) + shift
     return out if keepdim else out.reshape([n for d, n in enumerate(out.shape) if d not in over])
+
+
+@in_single
+def norm(a: Array, p: float, over: tuple[int, ...], keepdim: bool) -> Any:
+    """Return ``sum(|a|**p)**(1/p)`` over the dimensions ``over``, or what it tends to."""
+    sizes = np.absolute(a)
+    if math.isinf(p):
+        return (np.max if p > 0 else np.min)(sizes, axis=over, keepdims=keepdim)
+    if p == 0:
+        return np.sum(sizes != 0, axis=over, keepdims=keepdim, dtype=a.dtype)
+    if p == 1:
+        return np.sum(sizes, axis=over, keepdims=keepdim)
+    if p == 2:
+        return np.sqrt(np.sum(np.square(sizes, out=sizes), axis=over, keepdims=keepdim))
+    total = np.sum(np.power(sizes, p), axis=over, keepdims=keepdim)
+    return np.power(total, a.dtype.type(1 / p))
 
 
 def _count(a: Array, over: Sequence[int]) -> int:
@@ -318,50 +340,3 @@ def cross_entropy_backward(
         np.subtract(out, scale[:, None] * (label_smoothing / logits.shape[1]), out=out)
     out[np.arange(len(classes)), classes] -= scale * (1 - label_smoothing)
     return out.reshape(a.shape), None
-
-
-# Layer norm.
-
-
-def _normal(a: Array, count: int, eps: float) -> tuple[Array, Array, tuple[int, ...]]:
-    """Return ``(a - mean) / sqrt(var + eps)``, the factor, and the dimensions it is over."""
-    over = tuple(range(a.ndim - count, a.ndim))
-    normal = np.subtract(a, mean(a, over, True))
-    variance = mean(normal * normal, over, True)
-    scale = np.divide(1, np.sqrt(variance + eps)).astype(a.dtype, copy=False)
-    return np.multiply(normal, scale, out=normal), scale, over
-
-
-@in_single
-def layer_norm(a: Array, weight: Array | None, bias: Array | None, count: int, eps: float) -> Any:
-    """Return layer norm over the last ``count`` dimensions."""
-    out, _, _ = _normal(a, count, eps)
-    if weight is not None:
-        np.multiply(out, weight, out=out)
-    if bias is not None:
-        np.add(out, bias, out=out)
-    return out
-
-
-@in_single
-def layer_norm_backward(
-    g: Array,
-    needs: Sequence[bool],
-    a: Array,
-    weight: Array | None,
-    normalized_shape: Sequence[int] | int,
-    eps: float,
-) -> tuple[Any, Any, Any]:
-    """Return the gradients of layer norm; the normalised values are recomputed, not kept."""
-    count = len(size(normalized_shape))
-    normal, scale, over = _normal(a, count, eps)
-    rows = tuple(range(a.ndim - count))
-    g_weight = np.sum(g * normal, axis=rows) if needs[1] else None
-    g_bias = np.sum(g, axis=rows) if needs[2] else None
-    if not needs[0]:
-        return None, g_weight, g_bias
-    g_a = g.copy() if weight is None else g * weight
-    along = mean(g_a * normal, over, True)
-    np.subtract(g_a, mean(g_a, over, True), out=g_a)
-    np.subtract(g_a, np.multiply(normal, along, out=normal), out=g_a)
-    return np.multiply(g_a, scale, out=g_a), g_weight, g_bias

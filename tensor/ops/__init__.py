@@ -14,13 +14,14 @@ from micro.vocab import install_operators
 from ..dispatch import OPS, recording
 from ..dtypes import is_operand
 from ..tensor import Tensor
-from . import attention, convolution, elementwise, fused, indexing, linalg, reduction, shape
+from . import attention, convolution, elementwise, fused, indexing, linalg, logic, reduction, shape
 from .attention import *  # noqa: F403 - the families together are the ops
 from .convolution import *  # noqa: F403
 from .elementwise import *  # noqa: F403
 from .fused import *  # noqa: F403
 from .indexing import *  # noqa: F403
 from .linalg import *  # noqa: F403
+from .logic import *  # noqa: F403
 from .reduction import *  # noqa: F403
 from .shape import *  # noqa: F403
 
@@ -31,6 +32,7 @@ __all__ += elementwise.__all__
 __all__ += fused.__all__
 __all__ += indexing.__all__
 __all__ += linalg.__all__
+__all__ += logic.__all__
 __all__ += reduction.__all__
 __all__ += shape.__all__
 __all__.sort()
@@ -51,9 +53,11 @@ for _name in ("__eq__", "__ne__"):
 _FUNCTIONS = {
     *("where", "cat", "stack", "linear", "layer_norm", "cross_entropy", "dropout"),
     *("getitem", "getitem_adjoint", "embedding", "embedding_adjoint", "one_hot", "cast"),
+    *("rms_norm", "group_norm", "batch_moments", "batch_norm"),
     *("attention_weights", "scaled_dot_product_attention"),
     *("conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint"),
     *("max_pool2d", "max_pool2d_indices", "avg_pool2d", "avg_pool2d_adjoint"),
+    *("einsum", "pad", "diagonal_adjoint", "unfold_adjoint", "im2col", "col2im"),
 }
 
 # Every other op is also a method, unless Tensor defines it in a form of its own.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .table import vjp
+from .table import flat, vjp
 
 # Arithmetic.
 
@@ -16,6 +16,8 @@ vjp("div", a=lambda xp, g, b: g / b, b=lambda xp, g, b, out: -g * out / b)
 vjp("neg", a=lambda xp, g: -g)
 vjp("square", a=lambda xp, g, a: g * (2 * a))
 vjp("abs", a=lambda xp, g, a: g * xp.sign(a))
+vjp("reciprocal", a=lambda xp, g, out: -g * (out * out))
+vjp("remainder", a=lambda xp, g: g, b=lambda xp, g, a, b: -g * xp.floor_divide(a, b))
 
 
 def _pow_base(xp: Any, g: Any, a: Any, b: Any) -> Any:
@@ -31,25 +33,57 @@ def _pow_exponent(xp: Any, g: Any, a: Any, b: Any, out: Any) -> Any:
 
 vjp("pow", a=_pow_base, b=_pow_exponent)
 
+# What is constant between its jumps.
+
+vjp("sign", a=flat)
+vjp("floor", a=flat)
+vjp("ceil", a=flat)
+vjp("round", a=flat)
+vjp("floor_divide", a=flat, b=flat)
+
 # Powers, exponentials and logarithms.
 
 vjp("sqrt", a=lambda xp, g, out: g / (2 * out))
+vjp("rsqrt", a=lambda xp, g, out: g * (out * out * out) * -0.5)
 vjp("exp", a=lambda xp, g, out: g * out)
+vjp("exp2", a=lambda xp, g, out: g * (out * math.log(2)))
 vjp("expm1", a=lambda xp, g, out: g * (out + 1))
 vjp("log", a=lambda xp, g, a: g / a)
+vjp("log2", a=lambda xp, g, a: g / (a * math.log(2)))
+vjp("log10", a=lambda xp, g, a: g / (a * math.log(10)))
 vjp("log1p", a=lambda xp, g, a: g / (a + 1))
 
 # Trigonometry.
 
 vjp("sin", a=lambda xp, g, a: g * xp.cos(a))
 vjp("cos", a=lambda xp, g, a: -g * xp.sin(a))
+vjp("tan", a=lambda xp, g, out: g * (1 + out * out))
+vjp("atan", a=lambda xp, g, a: g / (1 + a * a))
+vjp("sinh", a=lambda xp, g, a: g * xp.cosh(a))
+vjp("cosh", a=lambda xp, g, a: g * xp.sinh(a))
 
 # Activations.
 
 vjp("tanh", a=lambda xp, g, out: g * (1 - out * out))
 vjp("sigmoid", a=lambda xp, g, out: g * (out * (1 - out)))
+vjp("logsigmoid", a=lambda xp, g, a: g * xp.sigmoid(-a))
 vjp("relu", a=lambda xp, g, out: xp.where(out <= 0, 0.0, g))
+vjp("leaky_relu", a=lambda xp, g, a, negative_slope: xp.where(a > 0, g, g * negative_slope))
 vjp("erf", a=lambda xp, g, a: g * ((2 / math.sqrt(math.pi)) * xp.exp(-a * a)))
+
+
+def _softplus(xp: Any, g: Any, a: Any, beta: float, threshold: float) -> Any:
+    return xp.where(a * beta > threshold, g, g * xp.sigmoid(a * beta))
+
+
+def _silu(xp: Any, g: Any, a: Any) -> Any:
+    s = xp.sigmoid(a)
+    return g * (s * (1 + a * (1 - s)))
+
+
+def _elu(xp: Any, g: Any, a: Any, alpha: float) -> Any:
+    # The exponential of what is not chosen must not overflow: 0 times inf would be NaN.
+    return xp.where(a > 0, g, g * (alpha * xp.exp(xp.where(a < 0, a, 0.0))))
 
 
 def _gelu(xp: Any, g: Any, a: Any, approximate: str) -> Any:
@@ -61,6 +95,9 @@ def _gelu(xp: Any, g: Any, a: Any, approximate: str) -> Any:
     return g * (0.5 * (1 + xp.erf(a * math.sqrt(0.5))) + a * density)
 
 
+vjp("softplus", a=_softplus)
+vjp("silu", a=_silu)
+vjp("elu", a=_elu)
 vjp("gelu", a=_gelu)
 
 # Choices. Equal operands share the gradient of their maximum.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ..shapes import reduced
-from .table import vjp
+from .table import flat, vjp
 
 __all__ = ["count", "kept", "spread"]
 
@@ -45,6 +47,95 @@ def _var(xp: Any, g: Any, a: Any, a_shape: Any, dim: Any, correction: float, kee
     return spread(xp, g, a_shape, dim, keepdim) * (scale * centred)
 
 
+def _std(
+    xp: Any, g: Any, a: Any, out: Any, a_shape: Any, dim: Any, correction: float, keepdim: bool
+) -> Any:
+    still = out == 0
+    g = xp.where(still, 0.0, g / (2 * xp.where(still, 1.0, out)))
+    return _var(xp, g, a, a_shape, dim, correction, keepdim)
+
+
+def _prod(xp: Any, g: Any, a: Any, a_shape: Any, dim: Any, keepdim: bool) -> Any:
+    """The product of what stands before each element and of what stands after it."""
+    along = 0 if dim is None else dim
+    row = xp.reshape(a, (-1,)) if dim is None else a if a_shape else xp.reshape(a, (1,))
+    before = _exclusive(xp, row, along)
+    after = _reversed(xp, _exclusive(xp, _reversed(xp, row, along), along), along)
+    others = xp.reshape(before * after, a_shape)
+    return spread(xp, g, a_shape, dim, keepdim) * others
+
+
+def _exclusive(xp: Any, a: Any, dim: int) -> Any:
+    """Return the products of the elements before each one along ``dim``."""
+    return _shifted(xp, xp.cumprod(a, dim), dim, 1, 1.0)
+
+
+def _shifted(xp: Any, a: Any, dim: int, by: int, fill: float) -> Any:
+    """Return ``a`` moved along ``dim`` by a number of places, with ``fill`` where it was."""
+    rank, length = len(a.shape), a.shape[dim]
+    gap = min(abs(by), length)
+    ahead = (slice(None),) * (dim % rank)
+    kept = xp.getitem(a, (*ahead, slice(length - gap) if by > 0 else slice(gap, None)))
+    filler = xp.where(np.False_, xp.getitem(a, (*ahead, slice(gap))), fill)
+    return xp.cat([filler, kept] if by > 0 else [kept, filler], dim)
+
+
+def _reversed(xp: Any, a: Any, dim: int) -> Any:
+    ahead = (slice(None),) * (dim % len(a.shape))
+    return xp.getitem(a, (*ahead, slice(None, None, -1)))
+
+
+def _cumsum(xp: Any, g: Any, dim: int) -> Any:
+    if not g.shape:
+        return g
+    return _reversed(xp, xp.cumsum(_reversed(xp, g, dim), dim), dim)
+
+
+def _cumprod(xp: Any, g: Any, a: Any, a_shape: Any, dim: int) -> Any:
+    """Return ``before * s``: the products of what stands before each element, and sums behind it.
+
+    They are s[i] = g[i] + a[i + 1] s[i + 1], found by doubling: in each round s[i] covers twice as
+    many elements, and factor[i] is the product that joins those to come.
+    """
+    if not a_shape:
+        return g
+    before, s, factor = _exclusive(xp, a, dim), g, _shifted(xp, a, dim, -1, 0.0)
+    reach = 1
+    while reach < a_shape[dim]:
+        s = s + factor * _shifted(xp, s, dim, -reach, 0.0)
+        factor = factor * _shifted(xp, factor, dim, -reach, 0.0)
+        reach *= 2
+    return before * s
+
+
+def _norm(
+    xp: Any, g: Any, a: Any, out: Any, a_shape: Any, p: float, dim: Any, keepdim: bool
+) -> Any:
+    if p == 0:
+        return flat(xp, spread(xp, g, a_shape, dim, keepdim))
+    if math.isinf(p):
+        return _shared(xp, g, xp.abs(a), out, a_shape, dim, keepdim) * xp.sign(a)
+    g = kept(xp, g, a_shape, dim, keepdim)
+    if p == 1:
+        return g * xp.sign(a)
+    size = kept(xp, out, a_shape, dim, keepdim)
+    ratio = a / xp.where(size == 0, 1.0, size)
+    if p == 2:
+        return g * xp.where(size == 0, 0.0, ratio)
+    flat_here = ratio == 0
+    power = xp.pow(xp.where(flat_here, 1.0, xp.abs(ratio)), p - 1)
+    return g * xp.where(flat_here, 0.0, xp.sign(a) * power)
+
+
+def _shared(xp: Any, g: Any, a: Any, out: Any, a_shape: Any, dim: Any, keepdim: bool) -> Any:
+    """Return ``g`` shared equally among the elements that equal the result over ``dim``."""
+    top = kept(xp, out, a_shape, dim, keepdim)
+    ties = xp.where(xp.isnan(top), xp.isnan(a), a == top)
+    g = kept(xp, g, a_shape, dim, keepdim)
+    g = g / xp.cast(xp.sum(ties, reduced(dim, len(a_shape)), True), g.dtype)
+    return xp.where(ties, xp.expand(g, a_shape), 0.0)
+
+
 def _max(xp: Any, g: Any, a: Any, out: Any, a_shape: Any, dim: Any, keepdim: bool) -> Any:
     return _extremum(xp, g, a, out, a_shape, dim, keepdim, xp.argmax)
 
@@ -57,9 +148,7 @@ def _extremum(
     xp: Any, g: Any, a: Any, out: Any, a_shape: Any, dim: Any, keepdim: bool, arg: Any
 ) -> Any:
     if dim is None:
-        ties = xp.where(xp.isnan(out), xp.isnan(a), a == out)
-        g = g / xp.cast(xp.sum(ties), g.dtype)
-        return xp.where(ties, spread(xp, g, a_shape, dim, keepdim), 0.0)
+        return _shared(xp, g, a, out, a_shape, dim, keepdim)
     if not a_shape:
         return g
     wins = xp.one_hot(arg(a, dim), a_shape[dim]) == 1  # the classes are the last dimension
@@ -78,6 +167,13 @@ def _logsumexp(xp: Any, g: Any, a: Any, out: Any, a_shape: Any, dim: Any, keepdi
 vjp("sum", a=spread)
 vjp("mean", a=_mean)
 vjp("var", a=_var)
+vjp("std", a=_std)
+vjp("prod", a=_prod)
+vjp("norm", a=_norm)
+vjp("amax", a=_shared)
+vjp("amin", a=_shared)
 vjp("max", a=_max)
 vjp("min", a=_min)
 vjp("logsumexp", a=_logsumexp)
+vjp("cumsum", a=_cumsum)
+vjp("cumprod", a=_cumprod)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["RULES", "anchored", "vjp"]
+import numpy as np
+
+__all__ = ["RULES", "anchored", "flat", "vjp"]
 
 RULES: Final[dict[str, dict[str, Callable[..., Any]]]] = {}
 
@@ -13,6 +15,11 @@ RULES: Final[dict[str, dict[str, Callable[..., Any]]]] = {}
 def vjp(op: str, **rules: Callable[..., Any]) -> None:
     """Set the rules of ``op``, one for each operand that a gradient can flow to."""
     RULES[op] = rules
+
+
+def flat(xp: Any, g: Any) -> Any:
+    """Return zeros, the gradient of what is constant between its jumps, also where ``g`` is inf."""
+    return xp.where(np.False_, g, 0.0)
 
 
 def anchored(xp: Any, g: Any, x: Any) -> Any:

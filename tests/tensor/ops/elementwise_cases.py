@@ -102,6 +102,41 @@ def _clip(a: Any, min: Any = None, max: Any = None) -> Any:
     return torch.clamp(a, min, max)
 
 
+def _bad(name: str, parameter: str, value: Any, *words: str) -> Bad:
+    return Bad((real(2),), TypeError, (name, parameter, *words), {parameter: value})
+
+
+def _whole_by_0(name: str) -> Bad:
+    return Bad((np.arange(3), np.arange(3)), RuntimeError, (name, "integer", "by 0"))
+
+
+def _of_bools(name: str) -> Bad:
+    return Bad((boolean(3), boolean(3)), TypeError, (name, "bool"))
+
+
+def _not_bools(name: str, count: int) -> list[Bad]:
+    """Numbers in each place where truth values belong."""
+    return [
+        Bad(
+            tuple(np.arange(3) if i == place else boolean(3) for i in range(count)),
+            RuntimeError,
+            (name, VOCAB[name].inputs[place], "must be bool", "int64"),
+        )
+        for place in range(count)
+    ]
+
+
+def _round(a: Any, decimals: int = 0) -> Any:
+    return torch.round(a, decimals=decimals) if decimals else torch.round(a)
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    return torch.div(a, b, rounding_mode="floor")  # which has the gradient that floor_divide lacks
+
+
+_HALVES: Final = [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]
+_ENDS: Final = [*_IEEE, -1000.0, -100.0, -20.0, 19.9, 20.0, 20.1, 100.0, 1000.0]
+
 ELEMENTWISE: Final = {
     "add": elementwise(torch.add, "add", points=[_IEEE_PAIRS]),
     "sub": elementwise(torch.sub, "sub", points=[_IEEE_PAIRS]),
@@ -119,15 +154,80 @@ ELEMENTWISE: Final = {
     "square": elementwise(torch.square, "square", points=[at(_IEEE)]),
     "abs": elementwise(torch.abs, "abs", points=[at(_IEEE)]),
     "sign": elementwise(torch.sign, "sign", points=[at(_IEEE)]),
+    "reciprocal": elementwise(torch.reciprocal, "reciprocal", points=[at(_IEEE)]),
+    "floor_divide": elementwise(
+        _floor_divide,
+        "floor_divide",
+        points=[_IEEE_PAIRS, at([-7.5, -7.0, 7.0, 7.5], [-2.0, -0.1, 0.1, 2.0])],
+        bad=[_whole_by_0("floor_divide"), _of_bools("floor_divide")],
+    ),
+    "remainder": elementwise(
+        torch.remainder,
+        "remainder",
+        points=[_IEEE_PAIRS, at([-7.5, -7.0, 7.0, 7.5], [-2.0, -0.1, 0.1, 2.0])],
+        bad=[_whole_by_0("remainder"), _of_bools("remainder")],
+    ),
+    "floor": elementwise(torch.floor, "floor", points=[at(_IEEE), at(_HALVES)]),
+    "ceil": elementwise(torch.ceil, "ceil", points=[at(_IEEE), at(_HALVES)]),
+    "round": elementwise(
+        _round,
+        "round",
+        attrs=[{}, {"decimals": 1}, {"decimals": -1}],
+        points=[
+            at(_IEEE),
+            at(_HALVES),
+            at([-25.0, -15.0, 5.0, 15.0, 25.0, 1e300], decimals=-1),
+            at([-0.25, -0.75, 0.125, 0.375, inf, nan], decimals=2),
+        ],
+        bad=[
+            _bad("round", "decimals", 0.5, "integer"),
+            _bad("round", "decimals", True, "integer"),
+            Bad((np.arange(3),), RuntimeError, ("round", "int64", "decimals"), {"decimals": 1}),
+        ],
+    ),
     "sqrt": elementwise(torch.sqrt, "sqrt", points=[at(_IEEE)]),
+    "rsqrt": elementwise(torch.rsqrt, "rsqrt", points=[at(_IEEE)]),
+    "exp2": elementwise(torch.exp2, "exp2", points=[at(_IEEE)]),
     "exp": elementwise(torch.exp, "exp", points=[at(_IEEE)]),
     "log": elementwise(torch.log, "log", points=[at(_IEEE)]),
+    "log2": elementwise(torch.log2, "log2", points=[at([*_IEEE, 2.0**-20, 2.0**31])]),
+    "log10": elementwise(torch.log10, "log10", points=[at([*_IEEE, 1e-10, 1e10])]),
     "log1p": elementwise(torch.log1p, "log1p", points=[at([*_IEEE, 1e-12])]),
     "expm1": elementwise(torch.expm1, "expm1", points=[at([*_IEEE, 1e-12])]),
     "sin": elementwise(torch.sin, "sin", points=[at([0.0, -0.0, 1e4, inf, -inf, nan])]),
     "cos": elementwise(torch.cos, "cos", points=[at([0.0, -0.0, 1e4, inf, -inf, nan])]),
+    "tan": elementwise(torch.tan, "tan", points=[at([0.0, -0.0, 1.5, 1e4, inf, -inf, nan])]),
+    "atan": elementwise(torch.atan, "atan", points=[at(_IEEE)]),
+    "sinh": elementwise(torch.sinh, "sinh", points=[at(_IEEE)]),
+    "cosh": elementwise(torch.cosh, "cosh", points=[at(_IEEE)]),
     "tanh": elementwise(torch.tanh, "tanh", points=[at(_IEEE)]),
     "sigmoid": elementwise(torch.sigmoid, "sigmoid", points=[at(_IEEE)]),
+    "logsigmoid": elementwise(functional.logsigmoid, "logsigmoid", points=[at(_ENDS)]),
+    "softplus": elementwise(
+        functional.softplus,
+        "softplus",
+        attrs=[{}, {"beta": 1.7, "threshold": 1.1}],
+        points=[at(_ENDS), at(_ENDS, beta=2.0, threshold=1e6), at(_ENDS, beta=-1.0)],
+        bad=[
+            _bad("softplus", "beta", "one", "number"),
+            _bad("softplus", "threshold", None, "number"),
+        ],
+    ),
+    "silu": elementwise(functional.silu, "silu", points=[at(_ENDS)]),
+    "leaky_relu": elementwise(
+        functional.leaky_relu,
+        "leaky_relu",
+        attrs=[{}, {"negative_slope": -0.7}],
+        points=[at(_IEEE), at(_IEEE, negative_slope=0), at(_IEEE, negative_slope=2.0)],
+        bad=[_bad("leaky_relu", "negative_slope", real(2), "number", "ndarray")],
+    ),
+    "elu": elementwise(
+        functional.elu,
+        "elu",
+        attrs=[{}, {"alpha": 0.4}],
+        points=[at([*_ENDS, -1e-12]), at(_ENDS, alpha=0.0), at(_ENDS, alpha=-1.5)],
+        bad=[_bad("elu", "alpha", "one", "number", "str")],
+    ),
     "relu": elementwise(torch.relu, "relu", points=[at(_IEEE)]),
     "erf": elementwise(torch.erf, "erf", points=[at(_IEEE)]),
     "gelu": elementwise(
@@ -171,4 +271,13 @@ ELEMENTWISE: Final = {
     "ge": elementwise(torch.ge, "ge", points=[_IEEE_PAIRS]),
     "isnan": elementwise(torch.isnan, "isnan", points=[at(_IEEE)]),
     "isinf": elementwise(torch.isinf, "isinf", points=[at(_IEEE)]),
+    "isfinite": elementwise(torch.isfinite, "isfinite", points=[at(_IEEE)]),
+    "bitwise_and": elementwise(torch.bitwise_and, "bitwise_and", bad=_not_bools("bitwise_and", 2)),
+    "bitwise_or": elementwise(torch.bitwise_or, "bitwise_or", bad=_not_bools("bitwise_or", 2)),
+    "bitwise_xor": elementwise(torch.bitwise_xor, "bitwise_xor", bad=_not_bools("bitwise_xor", 2)),
+    "bitwise_not": elementwise(torch.bitwise_not, "bitwise_not", bad=_not_bools("bitwise_not", 1)),
+    "logical_and": elementwise(torch.logical_and, "logical_and", points=[_IEEE_PAIRS]),
+    "logical_or": elementwise(torch.logical_or, "logical_or", points=[_IEEE_PAIRS]),
+    "logical_xor": elementwise(torch.logical_xor, "logical_xor", points=[_IEEE_PAIRS]),
+    "logical_not": elementwise(torch.logical_not, "logical_not", points=[at(_IEEE)]),
 }

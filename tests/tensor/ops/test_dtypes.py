@@ -30,9 +30,11 @@ WHOLE = ("int64", "int32", "int8", "uint8", "bool")
 # operands.
 BEYOND = {
     **dict.fromkeys(("mean", "var", "gelu", "softmax", "log_softmax", "cross_entropy"), "float32"),
+    **dict.fromkeys(("std", "norm", "softplus", "elu", "leaky_relu", "silu"), "float32"),
+    **dict.fromkeys(("any", "all"), "bool"),  # also of uint8
     **dict.fromkeys(("avg_pool2d", "avg_pool2d_adjoint"), "float32"),
     **dict.fromkeys(("argmax", "argmin"), "int64"),
-    **dict.fromkeys(("abs", "relu", "matmul", "linear"), ""),
+    **dict.fromkeys(("floor", "ceil", "abs", "relu", "matmul", "linear"), ""),
     **dict.fromkeys(("getitem_adjoint", "embedding_adjoint"), ""),
     **dict.fromkeys(("conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint"), ""),
 }

@@ -94,12 +94,15 @@ def compare_second_derivatives_with_torch(name: str, sample: Sample, dtype: str)
     first_there = torch.autograd.grad(expected, active_there, seed_there, create_graph=True)
     factors = [weights_for(g, seed=1) for g in first]
     second = grad(first, [*active, seed], [Tensor(f) for f in factors], allow_unused=True)
-    second_there = torch.autograd.grad(
-        first_there,
-        [*active_there, seed_there],
-        [torch.from_numpy(f) for f in factors],
-        allow_unused=True,
-    )
+    second_there: Any = [None] * (len(active_there) + 1)
+    recorded = [i for i, g in enumerate(first_there) if g.requires_grad]  # not zeros, in PyTorch
+    if recorded:
+        second_there = torch.autograd.grad(
+            [first_there[i] for i in recorded],
+            [*active_there, seed_there],
+            [torch.from_numpy(factors[i]) for i in recorded],
+            allow_unused=True,
+        )
     for i, (g, w) in enumerate(zip(second, second_there, strict=True)):
         x = [*active, seed][i]
         actual = np.zeros(x.shape, dtype) if g is None else g.data

@@ -62,8 +62,22 @@ LAYOUTS = {
 ROUNDED = {
     # numpy has vectorised loops for some strides, and calls the C library for others.
     *("exp", "expm1", "log", "log1p", "pow", "sin", "cos", "tanh", "sigmoid", "erf", "gelu"),
+    *("exp2", "log2", "log10", "tan", "atan", "sinh", "cosh"),
+    *("logsigmoid", "softplus", "silu", "elu"),
     # The order of summation follows the memory.
-    *("sum", "mean", "var", "logsumexp", "softmax", "log_softmax", "cross_entropy", "layer_norm"),
+    *(
+        "prod",
+        "std",
+        "norm",
+        "sum",
+        "mean",
+        "var",
+        "logsumexp",
+        "softmax",
+        "log_softmax",
+        "cross_entropy",
+        "layer_norm",
+    ),
     # BLAS has other routines for other strides.
     *("matmul", "linear", "embedding", "embedding_adjoint"),
     *("conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint"),
