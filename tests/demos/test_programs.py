@@ -13,7 +13,7 @@ from tests.demos.programs import DEMOS, load, run
 
 SHARED = {"contestants", "report"}  # imported by the programs, not programs themselves
 PROGRAMS = sorted(path.stem for path in DEMOS.glob("*.py") if path.stem not in SHARED)
-EXPERIMENTS = sorted(set(PROGRAMS) - {"download_data", "draw_graph", "experiments"})
+EXPERIMENTS = sorted(set(PROGRAMS) - {"download_data", "draw_graph", "experiments", "op_table"})
 
 
 def unexplained(source: str) -> list[str]:
