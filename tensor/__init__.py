@@ -14,6 +14,7 @@ from .engine import backward, grad
 from .errors import ShapeError
 from .functions import *  # noqa: F403
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+from .interchange import from_dlpack
 from .modes import (
     detect_anomaly,
     enable_grad,
@@ -44,6 +45,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "from_dlpack",
     "from_numpy",
     "grad",
     "gradcheck",

@@ -77,7 +77,7 @@ def test_no_import_crosses_the_lines_between_the_parts() -> None:
         ("demos/train_mnist.py", "import torch"),
         ("demos/bench.py", "import jax"),
         ("demos/train_mnist.py", "import pandas"),
-        ("tests/test_project.py", "import pandas"),
+        ("tests/test_project.py", "import scipy"),
     ],
 )
 def test_an_import_across_a_line_is_found(path: str, source: str) -> None:
