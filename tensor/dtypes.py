@@ -17,6 +17,7 @@ __all__ = [
     "check_bool",
     "check_floating",
     "convert",
+    "epsilon",
     "float16",
     "float32",
     "float64",
@@ -156,6 +157,11 @@ def convert(spec: OpSpec, policy: str, inputs: tuple[Any, ...]) -> list[Any]:
         if array is not None and domain not in ("bool", "index") and array.dtype != result:
             converted[i] = array.astype(result)
     return converted
+
+
+def epsilon(dtype: np.dtype[Any]) -> float:
+    """Return the distance from 1 to the next number of the dtype that ``dtype`` is worked on in."""
+    return float(np.finfo(np.promote_types(dtype, float32)).eps)
 
 
 def is_operand(value: Any) -> bool:

@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 
 from ..graph import Array
-from ..shapes import size
 from .half import in_single
 from .scatter import check_rows
 from .special import erf
@@ -154,7 +153,7 @@ def norm(a: Array, p: float, over: tuple[int, ...], keepdim: bool) -> Any:
     if p == 1:
         return np.sum(sizes, axis=over, keepdims=keepdim)
     if p == 2:
-        return np.sqrt(np.sum(np.square(sizes, out=sizes), axis=over, keepdims=keepdim))
+        return np.sqrt(np.sum(np.square(sizes), axis=over, keepdims=keepdim))
     total = np.sum(np.power(sizes, p), axis=over, keepdims=keepdim)
     return np.power(total, a.dtype.type(1 / p))
 

@@ -6,12 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dispatch import Operand, kernel
-from ..dtypes import check_bool, check_floating
+from ..dtypes import check_bool, check_floating, epsilon
 from ..errors import ShapeError
-from ..kernels import reference
+from ..graph import Array
+from ..kernels import norms, reference
 from ..shapes import axis, size
 
-__all__ = ["cross_entropy", "dropout", "layer_norm", "log_softmax", "softmax"]
+__all__ = [
+    "batch_moments",
+    "batch_norm",
+    "cross_entropy",
+    "dropout",
+    "group_norm",
+    "layer_norm",
+    "log_softmax",
+    "rms_norm",
+    "softmax",
+]
 
 
 @kernel("float")
@@ -51,7 +62,7 @@ def cross_entropy(
     return reference.cross_entropy(a, target, ignore_index, reduction, label_smoothing)
 
 
-@kernel("strict", fused=reference.layer_norm_backward)
+@kernel("strict", fused=norms.layer_norm_backward)
 def layer_norm(
     a: Operand,
     weight: Operand,
@@ -69,14 +80,134 @@ def layer_norm(
         RuntimeError: ``a`` is not floating.
         ShapeError: the last dimensions of ``a`` are not ``normalized_shape``.
     """
+    shape = _normalized(normalized_shape, a)
+    _check_affine(shape, weight, bias)
+    return norms.layer_norm(a, weight, bias, shape, eps)
+
+
+def _rms_norm_backward(
+    g: Array,
+    needs: Sequence[bool],
+    a: Array,
+    weight: Array | None,
+    normalized_shape: Sequence[int] | int,
+    eps: float | None,
+) -> Any:
+    return norms.rms_norm_backward(g, needs, a, weight, size(normalized_shape), _epsilon(a, eps))
+
+
+@kernel("strict", fused=_rms_norm_backward)
+def rms_norm(
+    a: Operand,
+    weight: Operand,
+    normalized_shape: Sequence[int] | int,
+    eps: float | None = None,
+) -> Any:
+    """Return ``a / sqrt(mean(a**2) + eps) * weight`` over the last dimensions.
+
+    ``normalized_shape`` is the shape of those dimensions, and of ``weight``,
+    which may be None. ``eps`` is by default the distance from 1 to the next
+    number of the dtype, for half precision of float32.
+    Source: Zhang and Sennrich, 2019, arXiv:1910.07467.
+
+    Raises:
+        RuntimeError: ``a`` is not floating.
+        ShapeError: the last dimensions of ``a`` are not ``normalized_shape``.
+    """
+    shape = _normalized(normalized_shape, a)
+    _check_affine(shape, weight)
+    return norms.rms_norm(a, weight, shape, _epsilon(a, eps))
+
+
+def _epsilon(a: Array, eps: float | None) -> float:
+    return epsilon(a.dtype) if eps is None else eps
+
+
+@kernel("strict", fused=norms.group_norm_backward)
+def group_norm(
+    a: Operand, weight: Operand, bias: Operand, num_groups: int, eps: float = 1e-5
+) -> Any:
+    """Return ``(a - mean) / sqrt(var + eps) * weight + bias`` over groups of channels.
+
+    ``a`` is ``(N, C, ...)``; mean and biased variance are those of one sample's
+    ``C / num_groups`` channels and all dimensions after them. ``weight`` and
+    ``bias`` are ``(C,)`` or None.
+    Source: Wu and He, 2018, arXiv:1803.08494.
+
+    Raises:
+        RuntimeError: ``a`` is not floating.
+        ShapeError: shapes that do not fit, or C is not divisible by ``num_groups``.
+        TypeError: ``num_groups`` is not an integer.
+    """
+    channels = _channels(a)
+    (groups,) = size(num_groups, 1)
+    if channels[0] % groups:
+        raise ShapeError(
+            f"the number of channels must be divisible by num_groups {groups}, got {channels[0]}"
+        )
+    _check_affine(channels, weight, bias)
+    return norms.group_norm(a, weight, bias, groups, eps)
+
+
+@kernel("strict", fused=norms.batch_moments_backward)
+def batch_moments(a: Operand) -> Any:
+    """Return the mean and the biased variance of every channel of ``a`` (N, C, ...): (2, C).
+
+    They are the statistics that ``batch_norm`` takes in training.
+
+    Raises:
+        RuntimeError: ``a`` is not floating.
+        ShapeError: ``a`` has fewer than two dimensions.
+    """
+    _channels(a)
+    return norms.batch_moments(a)
+
+
+@kernel("strict", fused=norms.batch_norm_backward)
+def batch_norm(
+    a: Operand,
+    statistics: Operand,
+    weight: Operand = None,
+    bias: Operand = None,
+    eps: float = 1e-5,
+) -> Any:
+    """Return ``(a - mean) / sqrt(var + eps) * weight + bias`` by channel.
+
+    Shapes: ``a`` is ``(N, C, ...)``, ``statistics`` ``(2, C)``: the mean of every
+    channel and its variance; ``weight`` and ``bias`` are ``(C,)`` or None. In
+    training the statistics are ``batch_moments(a)``, in evaluation running averages.
+    Source: Ioffe and Szegedy, 2015, arXiv:1502.03167.
+
+    Raises:
+        RuntimeError: the dtypes differ or are not floating.
+        ShapeError: shapes that do not fit.
+    """
+    channels = _channels(a)
+    if statistics.shape != (2, *channels):
+        raise ShapeError(f"statistics must have shape {(2, *channels)}, got {statistics.shape}")
+    _check_affine(channels, weight, bias)
+    return norms.batch_norm(a, statistics, weight, bias, eps)
+
+
+def _normalized(normalized_shape: Sequence[int] | int, a: Array) -> tuple[int, ...]:
     check_floating("a", a)
     shape = size(normalized_shape)
     if not shape or a.shape[-len(shape) :] != shape:
         raise ShapeError(f"the last dimensions must be normalized_shape {shape}, got {a.shape}")
+    return shape
+
+
+def _channels(a: Array) -> tuple[int]:
+    check_floating("a", a)
+    if a.ndim < 2:
+        raise ShapeError(f"a must be (N, C, ...), got shape {a.shape}")
+    return (a.shape[1],)
+
+
+def _check_affine(shape: tuple[int, ...], weight: Array | None, bias: Array | None = None) -> None:
     for name, operand in (("weight", weight), ("bias", bias)):
         if operand is not None and operand.shape != shape:
             raise ShapeError(f"{name} must have shape {shape}, got {operand.shape}")
-    return reference.layer_norm(a, weight, bias, len(shape), eps)
 
 
 @kernel("float")

@@ -10,7 +10,18 @@ import torch
 from torch.nn import functional
 
 from tensor import ShapeError
-from tests.tensor.ops.table import Bad, Case, Sample, boolean, inf, nan, real, refused, view
+from tests.tensor.ops.table import (
+    Bad,
+    Case,
+    Sample,
+    boolean,
+    inf,
+    nan,
+    positive,
+    real,
+    refused,
+    view,
+)
 
 __all__ = ["FUSED"]
 
@@ -51,6 +62,42 @@ def _layer_norm(a: Any, weight: Any, bias: Any, normalized_shape: Any, eps: floa
     # PyTorch's second derivative fails where there is a bias but no weight.
     weight = torch.ones(*shape, dtype=a.dtype) if weight is None else weight
     return functional.layer_norm(a, shape, weight, bias, eps)
+
+
+def _rms_norm(a: Any, weight: Any, normalized_shape: Any, eps: Any = None) -> Any:
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
+    return functional.rms_norm(a, shape, weight, eps)
+
+
+def _group_norm(a: Any, weight: Any, bias: Any, num_groups: int, eps: float = 1e-5) -> Any:
+    # PyTorch's second derivative fails where there is a bias but no weight.
+    weight = torch.ones(a.shape[1], dtype=a.dtype) if weight is None else weight
+    return functional.group_norm(a, num_groups, weight, bias, eps)
+
+
+# PyTorch's batch norm gives no gradient to statistics that it is given.
+
+
+def _batch_moments(a: Any) -> Any:
+    dims = (0, *range(2, a.ndim))
+    variance = (a - a.mean(dims, keepdim=True)).square().mean(dims)
+    return torch.stack([a.mean(dims), variance])
+
+
+def _batch_norm(a: Any, statistics: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
+    if not a.is_floating_point():
+        raise RuntimeError("batch_norm is of floating numbers")
+    mean, scale, weight, bias = (
+        None if x is None else x.reshape(-1, *[1] * (a.ndim - 2))
+        for x in (statistics[0], (statistics[1] + eps).rsqrt(), weight, bias)
+    )
+    out = (a - mean) * scale
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias
+
+
+def _statistics(channels: int) -> Any:
+    return np.stack([real(channels), positive(channels)])
 
 
 FUSED: Final = {
@@ -154,6 +201,124 @@ FUSED: Final = {
             Bad((real(5, 4), None, None), TypeError, ("layer_norm", "'normalized_shape'")),
         ),
         (Sample((np.ones((2, 3)), None, None), {"normalized_shape": (3,)}),),
+    ),
+    "rms_norm": Case(
+        _rms_norm,
+        (
+            Sample((real(5, 4), real(4)), {"normalized_shape": (4,)}),
+            Sample((real(5, 4), None), {"normalized_shape": 4, "eps": 0.1}),
+            Sample((real(2, 3, 4), real(3, 4)), {"normalized_shape": [3, 4]}),
+            Sample((real(4), real(4)), {"normalized_shape": (4,)}),
+            Sample((real(0, 4), real(4)), {"normalized_shape": (4,)}),
+            Sample((real(3, 1), real(1)), {"normalized_shape": (1,), "eps": 0.1}),
+        ),
+        (
+            Bad(
+                (real(5, 4), None),
+                ShapeError,
+                ("rms_norm", "(5,)", "(5, 4)"),
+                {"normalized_shape": (5,)},
+            ),
+            Bad(
+                (real(5, 4), real(5)),
+                ShapeError,
+                ("rms_norm", "weight", "(4,)", "(5,)"),
+                {"normalized_shape": (4,)},
+            ),
+            Bad(
+                (real(5, 4), real(4).astype(np.float32)),
+                RuntimeError,
+                ("rms_norm", "weight", "float32", "float64"),
+                {"normalized_shape": (4,)},
+            ),
+            Bad(
+                (np.ones((5, 4), np.int64), None),
+                RuntimeError,
+                ("rms_norm", "a must be floating", "int64"),
+                {"normalized_shape": (4,)},
+            ),
+            Bad((real(5, 4), None), TypeError, ("rms_norm", "'normalized_shape'")),
+        ),
+        (Sample((np.zeros((2, 3)), real(3)), {"normalized_shape": (3,), "eps": 0.1}),),
+    ),
+    "group_norm": Case(
+        _group_norm,
+        (
+            *(
+                Sample((real(3, 4, 2), weight, bias), {"num_groups": 2})
+                for weight, bias in itertools.product((real(4), None), (real(4), None))
+            ),
+            Sample((real(2, 6, 2, 3), real(6), real(6)), {"num_groups": 3, "eps": 0.1}),
+            Sample((real(2, 3, 2, 2), real(3), real(3)), {"num_groups": 1}),
+            Sample((real(2, 3, 5), real(3), real(3)), {"num_groups": 3}),
+            Sample((real(3, 4), real(4), real(4)), {"num_groups": 2}),
+            Sample((real(0, 4, 3), real(4), real(4)), {"num_groups": 2}),
+        ),
+        (
+            Bad((real(2, 4), None, None), ShapeError, ("group_norm", "3", "4"), {"num_groups": 3}),
+            Bad((real(2, 4), None, None), ShapeError, ("group_norm", "0"), {"num_groups": 0}),
+            Bad((real(2, 4), None, None), TypeError, ("group_norm", "2.0"), {"num_groups": 2.0}),
+            Bad((real(4), None, None), ShapeError, ("group_norm", "(4,)"), {"num_groups": 2}),
+            Bad(
+                (real(2, 4), real(2), None),
+                ShapeError,
+                ("group_norm", "weight", "(4,)", "(2,)"),
+                {"num_groups": 2},
+            ),
+            Bad(
+                (real(2, 4), None, real(4, 1)),
+                ShapeError,
+                ("group_norm", "bias", "(4,)", "(4, 1)"),
+                {"num_groups": 2},
+            ),
+            Bad((real(2, 4), None, None), TypeError, ("group_norm", "'num_groups'", "missing")),
+        ),
+    ),
+    "batch_moments": Case(
+        _batch_moments,
+        view(((4, 3), {}), ((3, 2, 4), {}), ((2, 3, 2, 4), {}), ((1, 3, 4), {}), ((2, 0), {})),
+        (
+            refused("batch_moments", (3,), ShapeError, "(N, C, ...)", "(3,)"),
+            refused("batch_moments", (), ShapeError, "(N, C, ...)", "()"),
+            Bad((np.ones((3, 2), bool),), RuntimeError, ("batch_moments", "floating", "bool")),
+        ),
+        (Sample((np.ones((3, 2)),)),),
+    ),
+    "batch_norm": Case(
+        _batch_norm,
+        (
+            *(
+                Sample((real(5, 4), _statistics(4), weight, bias))
+                for weight, bias in itertools.product((real(4), None), (real(4), None))
+            ),
+            Sample((real(3, 2, 4), _statistics(2), real(2), real(2)), {"eps": 0.1}),
+            Sample((real(2, 3, 2, 4), _statistics(3), real(3), real(3))),
+            Sample((real(2, 0), _statistics(0), real(0), real(0))),
+            Sample((real(0, 2, 4), _statistics(2), real(2), real(2))),
+        ),
+        (
+            Bad((real(3), _statistics(3), None, None), ShapeError, ("batch_norm", "(N, C, ...)")),
+            Bad(
+                (real(2, 3), _statistics(2), None, None),
+                ShapeError,
+                ("batch_norm", "statistics", "(2, 3)", "(2, 2)"),
+            ),
+            Bad(
+                (real(2, 3), _statistics(3), real(1, 3), None),
+                ShapeError,
+                ("batch_norm", "weight", "(3,)", "(1, 3)"),
+            ),
+            Bad(
+                (real(2, 3), _statistics(3), None, real(2)),
+                ShapeError,
+                ("batch_norm", "bias", "(3,)", "(2,)"),
+            ),
+            Bad(
+                (real(2, 3), _statistics(3).astype(np.float32), None, None),
+                RuntimeError,
+                ("batch_norm", "statistics", "float32", "float64"),
+            ),
+        ),
     ),
     "dropout": Case(
         lambda a, mask, p=0.5: a * mask * (0.0 if p == 1 else 1 / (1 - p)),

@@ -78,9 +78,10 @@ ROUNDED = {
         "cross_entropy",
         "layer_norm",
     ),
+    *("rms_norm", "group_norm", "batch_moments", "batch_norm"),
     # BLAS has other routines for other strides.
     *("matmul", "linear", "embedding", "embedding_adjoint"),
-    *("conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint"),
+    *("conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint", "einsum", "outer"),
     *("attention_weights", "scaled_dot_product_attention"),
 }
 

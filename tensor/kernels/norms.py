@@ -1,0 +1,293 @@
+"""Normalisation, a block of rows or samples at a time, so that what is between stays in the cache.
+
+Layer norm, RMS norm and group norm are one: an array ``(N, G, C, S)`` is normalised over its last
+two dimensions, and weighted and shifted by ``(G, C)``. Batch norm sees ``(N, C, S)`` and is
+normalised by statistics that it is given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..graph import Array
+from ..shapes import size
+from .half import in_single
+
+__all__ = [
+    "batch_moments",
+    "batch_moments_backward",
+    "batch_norm",
+    "batch_norm_backward",
+    "group_norm",
+    "group_norm_backward",
+    "layer_norm",
+    "layer_norm_backward",
+    "rms_norm",
+    "rms_norm_backward",
+]
+
+# A block takes about this many bytes: it, its gradient and two temporaries fit the second-level
+# cache.
+BLOCK: Final = 2**18
+
+
+def _blocks(a: Array) -> Iterator[slice]:
+    """Yield slices of the first dimension that together are all of it."""
+    width = math.prod(a.shape[1:]) * a.itemsize
+    step = max(1, BLOCK // max(1, width))
+    for start in range(0, len(a), step):
+        yield slice(start, min(start + step, len(a)))
+
+
+# Over rows: layer norm, RMS norm, group norm.
+
+
+def _mean(a: Array) -> Array:
+    """Return the mean over the last two dimensions, which stay."""
+    total = np.sum(a, axis=(2, 3), keepdims=True)
+    mean: Array = total / total.dtype.type(a.shape[2] * a.shape[3])
+    return mean
+
+
+def _normal(a: Array, eps: float, centred: bool) -> tuple[Array, Array]:
+    """Return ``(a - mean) / sqrt(var + eps)`` and the factor; 0 for the mean unless ``centred``."""
+    deviation = np.subtract(a, _mean(a)) if centred else a
+    variance = _mean(deviation * deviation)
+    scale = np.divide(1, np.sqrt(variance + eps)).astype(a.dtype, copy=False)
+    return np.multiply(deviation, scale, out=deviation if centred else None), scale
+
+
+class _Rows(NamedTuple):
+    """How an operand is laid out as (N, G, C, S)."""
+
+    shape: tuple[int, int, int, int]
+    centred: bool
+    eps: float
+
+    @property
+    def affine(self) -> tuple[int, int, int]:
+        """The shape in which a weight or bias of G times C numbers is broadcast."""
+        return (*self.shape[1:3], 1)
+
+    def normalized(self, a: Array, weight: Array | None, bias: Array | None) -> Array:
+        """Return ``a`` normalised, weighted and shifted."""
+        rows, out = a.reshape(self.shape), np.empty(self.shape, a.dtype)
+        for part in _blocks(rows):
+            block, _ = _normal(rows[part], self.eps, self.centred)
+            if weight is not None:
+                np.multiply(block, weight.reshape(self.affine), out=block)
+            if bias is not None:
+                np.add(block, bias.reshape(self.affine), out=block)
+            out[part] = block
+        return out.reshape(a.shape)
+
+    def backward(
+        self, g: Array, needs: Sequence[bool], a: Array, weight: Array | None, affine: Any
+    ) -> tuple[Any, Any, Any]:
+        """Return the gradients of operand, weight and bias, the latter two of shape ``affine``.
+
+        With ``n`` for what is normalised and ``h = g weight``, that of the operand is
+        ``scale (h - mean(h) - n mean(h n))``; the normalised values are recomputed, not kept.
+        """
+        g, rows = g.reshape(self.shape), a.reshape(self.shape)
+        for_a = np.empty(self.shape, g.dtype) if needs[0] else None
+        for_weight, for_bias = (
+            np.zeros(self.shape[1:3], g.dtype) if need else None for need in needs[1:]
+        )
+        for part in _blocks(rows):
+            block = g[part]
+            if for_bias is not None:
+                for_bias += np.sum(block, axis=(0, 3))
+            if for_a is None and for_weight is None:
+                continue
+            normal, scale = _normal(rows[part], self.eps, self.centred)
+            if for_weight is not None:
+                for_weight += np.sum(block * normal, axis=(0, 3))
+            if for_a is None:
+                continue
+            h = for_a[part]
+            if weight is None:
+                h[...] = block
+            else:
+                np.multiply(block, weight.reshape(self.affine), out=h)
+            along = _mean(h * normal)
+            if self.centred:
+                np.subtract(h, _mean(h), out=h)
+            np.subtract(h, np.multiply(normal, along, out=normal), out=h)
+            np.multiply(h, scale, out=h)
+        return (
+            None if for_a is None else for_a.reshape(a.shape),
+            None if for_weight is None else for_weight.reshape(affine),
+            None if for_bias is None else for_bias.reshape(affine),
+        )
+
+
+def _of_layer(a: Array, shape: Sequence[int], eps: float, centred: bool = True) -> _Rows:
+    rows = math.prod(a.shape[: a.ndim - len(shape)])
+    return _Rows((rows, 1, math.prod(shape), 1), centred, eps)
+
+
+def _of_groups(a: Array, groups: int, eps: float) -> _Rows:
+    each = a.shape[1] // groups
+    return _Rows((len(a), groups, each, math.prod(a.shape[2:])), True, eps)
+
+
+@in_single
+def layer_norm(
+    a: Array, weight: Array | None, bias: Array | None, shape: Sequence[int], eps: float
+) -> Any:
+    """Return layer norm over the last dimensions, which are ``shape``."""
+    return _of_layer(a, shape, eps).normalized(a, weight, bias)
+
+
+@in_single
+def layer_norm_backward(
+    g: Array,
+    needs: Sequence[bool],
+    a: Array,
+    weight: Array | None,
+    normalized_shape: Sequence[int] | int,
+    eps: float,
+) -> tuple[Any, Any, Any]:
+    """Return the gradients of operand, weight and bias."""
+    shape = size(normalized_shape)
+    return _of_layer(a, shape, eps).backward(g, needs, a, weight, shape)
+
+
+@in_single
+def rms_norm(a: Array, weight: Array | None, shape: Sequence[int], eps: float) -> Any:
+    """Return RMS norm over the last dimensions, which are ``shape``."""
+    return _of_layer(a, shape, eps, centred=False).normalized(a, weight, None)
+
+
+@in_single
+def rms_norm_backward(
+    g: Array,
+    needs: Sequence[bool],
+    a: Array,
+    weight: Array | None,
+    shape: Sequence[int],
+    eps: float,
+) -> tuple[Any, Any]:
+    """Return the gradients of operand and weight."""
+    rows = _of_layer(a, shape, eps, centred=False)
+    return rows.backward(g, (*needs, False), a, weight, shape)[:2]
+
+
+@in_single
+def group_norm(a: Array, weight: Array | None, bias: Array | None, groups: int, eps: float) -> Any:
+    """Return group norm of (N, C, ...) over ``groups`` of its channels."""
+    return _of_groups(a, groups, eps).normalized(a, weight, bias)
+
+
+@in_single
+def group_norm_backward(
+    g: Array, needs: Sequence[bool], a: Array, weight: Array | None, num_groups: int, eps: float
+) -> tuple[Any, Any, Any]:
+    """Return the gradients of operand, weight and bias."""
+    return _of_groups(a, num_groups, eps).backward(g, needs, a, weight, a.shape[1])
+
+
+# Over a batch.
+
+
+def _channels(a: Array) -> Array:
+    """Return (N, C, ...) as (N, C, S)."""
+    return a.reshape(*a.shape[:2], math.prod(a.shape[2:]))
+
+
+def _sum(a: Array) -> Array:
+    """Return the sum of every channel, as (C, 1)."""
+    total: Array = np.sum(a, axis=(0, 2))[:, None]
+    return total
+
+
+@in_single
+def batch_moments(a: Array) -> Any:
+    """Return the mean and the biased variance of every channel of (N, C, ...), as (2, C)."""
+    a = _channels(a)
+    count = a.dtype.type(len(a) * a.shape[2])
+    mean = _sum(a) / count
+    total = np.zeros_like(mean)
+    for part in _blocks(a):
+        centred = np.subtract(a[part], mean)
+        total += _sum(np.multiply(centred, centred, out=centred))
+    return np.stack([mean[:, 0], total[:, 0] / count])
+
+
+@in_single
+def batch_moments_backward(g: Array, needs: Sequence[bool], a: Array, out: Array) -> tuple[Any]:
+    """Return ``(g[0] + 2 (a - mean) g[1]) / n``."""
+    rows = _channels(a)
+    mean, (for_mean, for_variance) = out[0, :, None], g[:, :, None]
+    count = a.dtype.type(len(rows) * rows.shape[2])
+    slope, shift = for_variance * 2 / count, for_mean / count
+    gradient = np.empty(rows.shape, g.dtype)
+    for part in _blocks(rows):
+        block = gradient[part]
+        np.subtract(rows[part], mean, out=block)
+        np.multiply(block, slope, out=block)
+        np.add(block, shift, out=block)
+    return (gradient.reshape(a.shape),)
+
+
+def _scale(statistics: Array, eps: float) -> tuple[Array, Array]:
+    """Return the mean and ``1 / sqrt(var + eps)``, each as (C, 1)."""
+    mean, variance = statistics[:, :, None]
+    return mean, np.divide(1, np.sqrt(variance + eps)).astype(mean.dtype, copy=False)
+
+
+@in_single
+def batch_norm(
+    a: Array, statistics: Array, weight: Array | None, bias: Array | None, eps: float
+) -> Any:
+    """Return ``(a - mean) / sqrt(var + eps) * weight + bias`` by channel."""
+    rows = _channels(a)
+    mean, scale = _scale(statistics, eps)
+    if weight is not None:
+        scale = scale * weight[:, None]
+    out = np.empty(rows.shape, a.dtype)
+    for part in _blocks(rows):
+        block = out[part]
+        np.subtract(rows[part], mean, out=block)
+        np.multiply(block, scale, out=block)
+        if bias is not None:
+            np.add(block, bias[:, None], out=block)
+    return out.reshape(a.shape)
+
+
+@in_single
+def batch_norm_backward(
+    g: Array,
+    needs: Sequence[bool],
+    a: Array,
+    statistics: Array,
+    weight: Array | None,
+    eps: float,
+) -> tuple[Any, Any, Any, Any]:
+    """Return the gradients of operand, statistics, weight and bias, which share two sums."""
+    g, rows = _channels(g), _channels(a)
+    mean, scale = _scale(statistics, eps)
+    factor = scale if weight is None else scale * weight[:, None]
+    for_a = np.empty(rows.shape, g.dtype) if needs[0] else None
+    total, along = np.zeros_like(mean), np.zeros_like(mean)  # of g, and of g (a - mean)
+    for part in _blocks(rows):
+        block = g[part]
+        if needs[1] or needs[2]:
+            centred = np.subtract(rows[part], mean)
+            along += _sum(np.multiply(centred, block, out=centred))
+        if needs[1] or needs[3]:
+            total += _sum(block)
+        if for_a is not None:
+            np.multiply(block, factor, out=for_a[part])
+    for_variance = along * factor * scale * scale * g.dtype.type(-0.5)
+    return (
+        None if for_a is None else for_a.reshape(a.shape),
+        np.stack([-total[:, 0] * factor[:, 0], for_variance[:, 0]]) if needs[1] else None,
+        (along * scale)[:, 0] if needs[2] else None,
+        total[:, 0] if needs[3] else None,
+    )
