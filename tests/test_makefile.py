@@ -72,7 +72,7 @@ def test_help_is_the_default_and_lists_every_target(make: Make) -> None:
     text = (ROOT / "Makefile").read_text("utf-8")
     phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
     assert phony
-    assert {"help", "mnist", "test", "check", "draw", "format", "clean"} <= {*phony[1].split()}
+    assert {"help", "mnist", "test", "test-browser", "check", "draw", "format", "clean"} <= {*phony[1].split()}
     for arguments in ([], ["help"]):
         done = make(*arguments)
         assert done.returncode == 0
@@ -90,6 +90,12 @@ def test_test_installs_torch_first_and_by_its_version(make: Make, project: Path)
     assert re.fullmatch(r"\+ torch==[\d.]+", torch)
     assert extra == "+ --editable .[test]"
     assert pytest_call.startswith("-m pytest ")
+
+
+def test_the_browser_tests_are_a_target_of_their_own(make: Make, project: Path) -> None:
+    assert make("test-browser").returncode == 0
+    assert calls(project)[-1] == "-m pytest -m browser tests/viz"
+    assert "make test-browser" in (ROOT / ".ci/run").read_text("utf-8").splitlines()
 
 
 def test_check_runs_lint_formatting_and_types(make: Make, project: Path) -> None:

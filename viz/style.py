@@ -1,7 +1,7 @@
 """How the kinds of node look: told apart by shape first, and by colour as well.
 
 The colours of the light scheme are written into DOT, so that they hold wherever an SVG is shown;
-those of the dark scheme are a style sheet that only ``prefers-color-scheme: dark`` switches on.
+those of the dark scheme are a style sheet that only a dark screen switches on: paper is light.
 """
 
 from __future__ import annotations
@@ -100,4 +100,4 @@ def style_sheet() -> str:
         f".hatch{{stroke:{FAULTY.dark}}}",
     ]
     inside = "".join(f".{CLASS} {rule}" for rule in rules)
-    return f"@media (prefers-color-scheme:dark){{{inside}}}"
+    return f"@media screen and (prefers-color-scheme:dark){{{inside}}}"

@@ -56,7 +56,7 @@ def test_two_drawings_in_one_page_share_no_id() -> None:
 
 def test_the_dark_scheme_is_a_style_sheet_for_drawings_alone() -> None:
     style = ET.fromstring(draw(square()).svg()).findtext(f"{SVG}style") or ""
-    assert style.startswith("@media (prefers-color-scheme:dark){")
+    assert style.startswith("@media screen and (prefers-color-scheme:dark){")
     inside = style.partition("{")[2].removesuffix("}")
     selectors = [rule.partition("{")[0] for rule in inside.split("}") if rule]
     assert len(selectors) > 10

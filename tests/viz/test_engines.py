@@ -233,6 +233,6 @@ def test_the_demo_writes_every_drawing(tmp_path: Path) -> None:
         capture_output=True,
     )
     names = ("diamond", "expression", "micro_mlp", "neuron", "tensor_mlp")
-    files = {f"{name}{suffix}" for name in names for suffix in (".svg", ".png")}
+    files = {f"{name}{suffix}" for name in names for suffix in (".svg", ".png", ".html")}
     assert {path.name for path in (tmp_path / "new").iterdir()} == files
     assert all(path.stat().st_size > 1_000 for path in (tmp_path / "new").iterdir())

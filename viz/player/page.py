@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any, Final
 
-from ..style import INK, MUTED, PAPER
+from ..style import FAULTY, INK, MUTED, PAPER
 from ..text import printable
 from .picture import BACKWARD, FORWARD, Picture
 from .steps import Show, Step
@@ -60,6 +60,7 @@ def _palette() -> str:
         "paper": PAPER,
         "ink": INK,
         "muted": MUTED,
+        "faulty": FAULTY,
         "forward": FORWARD,
         "backward": BACKWARD,
     }

@@ -37,9 +37,16 @@
   }
 
   function lookAt(step) {
-    const group = nodes.get(step.target ?? step.node);
-    if (!group) return;
-    const box = group.getBoundingClientRect(), frame = graph.getBoundingClientRect();
+    const frame = graph.getBoundingClientRect();
+    const boxes = [step.target, step.node]
+      .filter((place) => place !== null)
+      .map((place) => nodes.get(place).getBoundingClientRect());
+    if (boxes.length === 0) return;
+    let box = {
+      left: Math.min(...boxes.map((b) => b.left)), right: Math.max(...boxes.map((b) => b.right)),
+      top: Math.min(...boxes.map((b) => b.top)), bottom: Math.max(...boxes.map((b) => b.bottom)),
+    };
+    if (box.right - box.left > frame.width || box.bottom - box.top > frame.height) box = boxes[0];
     const off = (low, high, from, to) =>
       low >= from && high <= to ? 0 : (low + high) / 2 - (from + to) / 2;
     graph.scrollBy({
@@ -70,7 +77,7 @@
     );
     const [place, code] = step.site;
     find("site").replaceChildren(
-      ...(place ? [`${place}  `, element("code", code)] : []),
+      ...(place ? [`made in ${place}`, element("code", code)] : []),
     );
     scrubber.value = String(now);
     scrubber.setAttribute("aria-valuetext", where);

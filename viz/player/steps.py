@@ -256,8 +256,8 @@ class _Teller:
         name, to = self.names[i], self.names[target]
         g, added, total = show(c.g), show(c.contribution), show(c.total)
         before = self.received[target]
-        details = [("rule", self._rule(c))]
-        details += [("with", text) for text in [self._given(c)] if text]
+        rule = ("rule", self._rule(c))
+        details = [("with", text) for text in [self._given(c)] if text]
         if c.local is None:
             says = f"{name} passes its gradient on to {to}: {added}."
             details += [("gradient of " + name, g), ("contribution", added)]
@@ -278,6 +278,7 @@ class _Teller:
             sum_ = total
         before.append(c)
         details.append((f"gradient of {to}", sum_))
+        details.insert(len(details) if "\n" in rule[1] else 0, rule)  # a long one comes last
         says += self._progress(target) + self._fault(c.contribution, f"the gradient of {to}")
         shows = [self._shown("grad", target, c.total)]
         if c.local is not None:
@@ -300,8 +301,10 @@ class _Teller:
         if uses == 1:
             return ""
         if received < uses:
-            return f" That is {received} of {uses} uses of {name}: its gradient is not complete."
-        return f" All {uses} uses of {name} are in: its gradient is complete."
+            return (
+                f" That was {received} of {uses} uses of {name}: its gradient is not complete yet."
+            )
+        return f" All {uses} uses of {name} have sent theirs now: its gradient is complete."
 
     def _end(self) -> Step:
         parts = ", ".join(f"{self.names[i]} gets {show(g)}" for i, g in self.leaves)
@@ -348,7 +351,7 @@ class _Teller:
             called = self.names[place[name]] if name in place else name
             text = show(value)
             parts.append(" = ".join(dict.fromkeys([name, called, text])))
-        return ", ".join(parts)
+        return "\n".join(parts)
 
 
 def _forward_order(inputs: Sequence[Sequence[int]], visited: Sequence[int]) -> list[int]:
