@@ -6,23 +6,26 @@ from typing import Any
 
 from .errors import ShapeError
 
-__all__ = ["axes", "axis", "reduced", "size"]
+__all__ = ["axes", "axis", "integers", "reduced", "size"]
 
 
-def axis(dim: Any, ndim: int) -> int:
+def axis(dim: Any, ndim: int, *, what: str = "") -> int:
     """Return ``dim`` counted from the front; a 0-d tensor counts as having one dimension.
+
+    ``what`` is whose dimension it is, for messages; kernels need not say.
 
     Raises:
         TypeError: not an integer.
         IndexError: out of range.
     """
+    prefix = f"{what}: " if what else ""
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
-        raise TypeError(f"dim must be an integer, got {dim!r}")
+        raise TypeError(f"{prefix}dim must be an integer, got {dim!r}")
     number = int(dim.__index__())
     limit = max(ndim, 1)
     if not -limit <= number < limit:
         raise IndexError(
-            f"dim {number} is out of range for {ndim} dimensions; "
+            f"{prefix}dim {number} is out of range for {ndim} dimensions; "
             f"it must lie in [{-limit}, {limit - 1}]"
         )
     return number % limit
@@ -71,3 +74,15 @@ def size(shape: Any, lowest: int = 0, *, what: str = "") -> tuple[int, ...]:
     if any(length < lowest for length in lengths):
         raise ShapeError(f"{prefix}the lengths in shape {lengths} must be at least {lowest}")
     return lengths
+
+
+def integers(name: str, value: Any) -> tuple[int, ...]:
+    """Return an integer or a sequence of them, the argument ``name``, as a tuple.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    entries = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if any(isinstance(entry, bool) or not hasattr(entry, "__index__") for entry in entries):
+        raise TypeError(f"{name} must be an integer or a sequence of them, got {value!r}")
+    return tuple(int(entry.__index__()) for entry in entries)

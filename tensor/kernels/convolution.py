@@ -29,9 +29,11 @@ __all__ = [
     "Plane",
     "avg_pool2d",
     "avg_pool2d_adjoint",
+    "col2im",
     "conv2d",
     "conv2d_input_adjoint",
     "conv2d_weight_adjoint",
+    "im2col",
     "max_pool2d",
     "max_pool2d_backward",
     "max_pool2d_indices",
@@ -94,6 +96,11 @@ class Axis(NamedTuple):
     def padded(self) -> int:
         """The size with the padding."""
         return self.before + self.size + self.after
+
+    def places(self, tap: int) -> slice:
+        """Return where a tap lies in the course of all steps, counted from the padding's start."""
+        first = tap * self.dilation
+        return slice(first, first + (self.steps - 1) * self.stride + 1, self.stride)
 
     def meetings(self) -> Iterator[tuple[slice, slice]]:
         """Yield, for every tap that meets the input, the steps at which it does, and where."""
@@ -260,6 +267,28 @@ def _product(a: Array, b: Array) -> Array:
     """Return ``a @ b``; of inner size 1 it is an outer product, which a GEMM is slow at."""
     product: Array = a * b if a.shape[-1] == 1 else np.matmul(a, b)
     return product
+
+
+# Columns of their own.
+
+
+def im2col(a: Array, plane: Plane) -> Array:
+    """Return the columns of ``a`` (N, C, H, W): what each tap sees (N, C * taps, steps)."""
+    columns = _columns(a, plane, samples_last=False)
+    return columns.reshape(len(a), a.shape[1] * math.prod(plane.taps), math.prod(plane.steps))
+
+
+@in_single
+def col2im(columns: Array, plane: Plane) -> Array:
+    """Return planes (N, C, H, W) to which the columns (N, C * taps, steps) are added."""
+    (rows, along), channels = plane, columns.shape[1] // math.prod(plane.taps)
+    each = columns.reshape(len(columns), channels, *plane.taps, *plane.steps)
+    out = np.zeros((len(columns), channels, rows.padded, along.padded), columns.dtype)
+    for i in range(rows.taps):
+        for j in range(along.taps):
+            out[:, :, rows.places(i), along.places(j)] += each[:, :, i, j]
+    inside = out[:, :, rows.before :, along.before :]
+    return inside[:, :, : rows.size, : along.size]
 
 
 # Pooling. A maximum or a sum over a window is taken along rows, then along columns.

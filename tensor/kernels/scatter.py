@@ -1,4 +1,4 @@
-"""Adding rows into places that may repeat: the adjoint of reading by index."""
+"""Adding into places that may repeat: the adjoint of reading by index, and by windows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..graph import Array
 from .half import in_single
 
-__all__ = ["ONE_HOT_LIMIT", "add_at", "add_rows", "check_rows"]
+__all__ = ["ONE_HOT_LIMIT", "add_at", "add_rows", "add_windows", "check_rows"]
 
 # Up to this many entries a one-hot matrix times the rows is the fastest
 # scatter-add that numpy has; above it, sorting wins. See demos/bench_scatter.py.
@@ -73,4 +73,22 @@ def add_at(values: Array, index: Any, shape: tuple[int, ...]) -> Array:
         out[index] = values  # one mask names each element once
         return out
     np.add.at(out, index, values)
+    return out
+
+
+@in_single
+def add_windows(values: Array, shape: tuple[int, ...], dim: int, step: int) -> Array:
+    """Return zeros of ``shape`` with windows, of which ``values`` has one in its last dimension.
+
+    Window t, of as many elements as that dimension has, begins ``t * step`` along ``dim``.
+    """
+    out = np.zeros(shape, values.dtype)
+    along, windows = np.moveaxis(out, dim, 0), np.moveaxis(values, (dim, -1), (0, 1))
+    count, width = windows.shape[:2]
+    if width <= count:  # what all windows have at one place is a slice
+        for i in range(width):
+            along[i : i + (count - 1) * step + 1 : step] += windows[:, i]
+    else:
+        for t in range(count):
+            along[t * step : t * step + width] += windows[t]
     return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
@@ -14,9 +15,11 @@ from ..kernels.convolution import Axis, Plane
 __all__ = [
     "avg_pool2d",
     "avg_pool2d_adjoint",
+    "col2im",
     "conv2d",
     "conv2d_input_adjoint",
     "conv2d_weight_adjoint",
+    "im2col",
     "max_pool2d",
     "max_pool2d_indices",
 ]
@@ -29,7 +32,9 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-_PREPARE: Final = dict.fromkeys(("kernel_size", "stride", "padding", "dilation", "shape"), _frozen)
+_PREPARE: Final = dict.fromkeys(
+    ("kernel_size", "stride", "padding", "dilation", "shape", "output_size"), _frozen
+)
 
 
 def _is_integer(value: Any) -> bool:
@@ -199,6 +204,78 @@ def conv2d_weight_adjoint(
     plane = _convolved(input.shape, shape, stride, padding, dilation, groups)
     _check_gradient(a, input.shape, shape[0], plane)
     return convolution.conv2d_weight_adjoint(_batch(a), _batch(input), plane, int(groups))
+
+
+# Columns.
+
+
+def _moved(
+    size: Sequence[int], kernel_size: Pair, dilation: Pair, padding: Pair, stride: Pair
+) -> Plane:
+    """Return how a window moves over planes of a size, after checking all that it is given."""
+    axes = zip(
+        ("height", "width"),
+        size,
+        _pair("kernel_size", kernel_size, 1),
+        _pair("stride", stride, 1),
+        _pair("padding", padding, 0),
+        _pair("dilation", dilation, 1),
+        strict=True,
+    )
+    return Plane(*(Axis.of(name, n, k, s, (p, p), d) for name, n, k, s, p, d in axes))
+
+
+@kernel(prepare=_PREPARE)
+def im2col(
+    a: Operand, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1
+) -> Any:
+    """Return what a window sees at each of its steps over a plane, a column for each step.
+
+    Shapes: ``a`` is ``(N, C, H, W)`` or ``(C, H, W)``; the result is ``(N, C KH KW, L)``
+    with ``L = H' W'`` steps, where
+    ``H' = (H + 2 padding - dilation (KH - 1) - 1) // stride + 1``. The padding is seen as 0.
+
+    Raises:
+        ShapeError: shapes that do not fit, a window larger than the padded
+            planes, or an argument out of range.
+        TypeError: an argument that is not an integer.
+    """
+    if a.ndim not in (3, 4):
+        raise ShapeError("a must be (N, C, H, W) or (C, H, W); unsqueeze or reshape it")
+    plane = _moved(a.shape[-2:], kernel_size, dilation, padding, stride)
+    out = convolution.im2col(_batch(a), plane)
+    return out if a.ndim == 4 else out[0]
+
+
+@kernel(prepare=_PREPARE)
+def col2im(
+    a: Operand,
+    output_size: Pair,
+    kernel_size: Pair,
+    dilation: Pair = 1,
+    padding: Pair = 0,
+    stride: Pair = 1,
+) -> Any:
+    """Return planes of ``output_size`` to which the columns of ``a`` are added, as im2col sees.
+
+    Shapes: ``a`` is ``(N, C KH KW, L)`` or ``(C KH KW, L)``; the result is
+    ``(N, C, H, W)`` with ``(H, W)`` the ``output_size``. Where windows overlap,
+    what they hold is summed.
+
+    Raises:
+        ShapeError: shapes that do not fit, a window larger than the padded
+            planes, or an argument out of range.
+        TypeError: an argument that is not an integer.
+    """
+    plane = _moved(_pair("output_size", output_size, 0), kernel_size, dilation, padding, stride)
+    taps, steps = math.prod(plane.taps), math.prod(plane.steps)
+    if a.ndim not in (2, 3) or a.shape[-2] % taps or a.shape[-1] != steps:
+        raise ShapeError(
+            f"a must be (N, C * {taps}, {steps}) or (C * {taps}, {steps}): a column for each of "
+            f"{' x '.join(map(str, plane.steps))} steps, and {taps} taps in it for each channel"
+        )
+    out = convolution.col2im(a if a.ndim == 3 else a[None], plane)
+    return out if a.ndim == 3 else out[0]
 
 
 # Pooling.

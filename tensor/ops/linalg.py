@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Products of matrices, and sums of products."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from ..dispatch import Operand, kernel
 from ..dtypes import check_floating
 from ..errors import ShapeError
-from ..kernels import reference
+from ..kernels import contraction, reference
 
-__all__ = ["linear", "matmul"]
+__all__ = ["einsum", "linear", "matmul", "outer"]
 
 
 @kernel("strict")
@@ -57,3 +57,38 @@ def linear(a: Operand, weight: Operand, bias: Operand = None, activation: str | 
     if activation is not None:
         check_floating("a", a)
     return reference.linear(a, weight, bias, activation)
+
+
+@kernel("strict")
+def einsum(tensors: Operand, equation: str) -> Any:
+    """Return a sum of products, as ``equation`` writes it in Einstein's notation.
+
+    Every letter names a dimension. Operands are multiplied where they have a
+    letter in common, and summed over the letters that the result lacks:
+    ``"ij,jk->ik"`` is a product of matrices, ``"ii->i"`` a diagonal, ``"ij->"``
+    a sum. ``...`` stands for dimensions without names, which are broadcast. A
+    length of 1 is repeated to that of the same letter elsewhere. Without
+    ``->`` the result has ``...`` and then every letter that stands once, in
+    alphabetical order. Of one operand of which nothing is summed it is a view.
+
+    Raises:
+        ShapeError: the equation is malformed, or does not fit the operands.
+        RuntimeError: the dtypes differ.
+        TypeError: the equation is not a string.
+    """
+    if not isinstance(equation, str):
+        raise TypeError(f"equation must be a string such as 'ij,jk->ik', got {equation!r}")
+    return contraction.einsum(tensors, equation)
+
+
+@kernel()
+def outer(a: Operand, b: Operand) -> Any:
+    """Return every element of ``a`` (m,) times every one of ``b`` (n,), of shape (m, n).
+
+    Raises:
+        ShapeError: an operand has not one dimension.
+    """
+    for name, operand in (("a", a), ("b", b)):
+        if operand.ndim != 1:
+            raise ShapeError(f"{name} must have 1 dimension, got {operand.ndim}; flatten it")
+    return a[:, None] * b

@@ -7,23 +7,36 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ..dispatch import Operand, kernel
 from ..dtypes import as_dtype
 from ..errors import ShapeError
-from ..shapes import axes, axis, size
+from ..graph import Array
+from ..kernels import reference, scatter
+from ..shapes import axes, axis, integers, size
 
 __all__ = [
     "cast",
     "cat",
     "clone",
+    "diagonal",
+    "diagonal_adjoint",
     "expand",
     "flatten",
+    "flip",
+    "pad",
     "permute",
+    "repeat",
     "reshape",
+    "roll",
     "squeeze",
     "stack",
     "transpose",
+    "tril",
+    "triu",
+    "unfold",
+    "unfold_adjoint",
     "unsqueeze",
 ]
 
@@ -148,3 +161,208 @@ def cast(a: Operand, dtype: Any) -> Any:
 def clone(a: Operand) -> Any:
     """Return a copy with memory of its own, through which gradients flow."""
     return a.copy()
+
+
+# Rearranged.
+
+
+@kernel()
+def flip(a: Operand, dims: Sequence[int] | int) -> Any:
+    """Return a copy with the elements in reverse order along ``dims``.
+
+    Raises:
+        ShapeError: a dimension is named twice.
+    """
+    return np.flip(a, axes(integers("dims", dims), a.ndim)).copy()
+
+
+@kernel()
+def roll(a: Operand, shifts: Sequence[int] | int, dims: Sequence[int] | int | None = None) -> Any:
+    """Return a copy with the elements moved ``shifts`` places along ``dims``, the last ones first.
+
+    Without ``dims`` the elements move as if they lay in one row.
+
+    Raises:
+        ShapeError: not as many shifts as dims.
+    """
+    places = integers("shifts", shifts)
+    if dims is None or dims == ():
+        if len(places) != 1:
+            raise ShapeError(f"without dims there must be one shift, got {len(places)}")
+        return np.roll(a, places[0])
+    over = tuple(axis(d, a.ndim) for d in integers("dims", dims))
+    if len(places) != len(over):
+        raise ShapeError(f"shifts {places} and dims {dims} must be equally many")
+    return np.roll(a, places, over) if a.ndim else a.copy()
+
+
+@kernel()
+def repeat(a: Operand, repeats: Sequence[int] | int) -> Any:
+    """Return copies of ``a`` side by side, ``repeats[d]`` of them along dimension d.
+
+    Where there are more counts than dimensions, new dimensions stand in front.
+
+    Raises:
+        ShapeError: fewer counts than dimensions, or a negative one.
+    """
+    counts = integers("repeats", repeats)
+    if len(counts) < a.ndim or min(counts, default=0) < 0:
+        raise ShapeError(
+            f"repeats {counts} must hold at least {a.ndim} numbers, one for each dimension, "
+            "and none below 0"
+        )
+    return np.tile(a, counts)
+
+
+@kernel()
+def pad(a: Operand, pad: Sequence[int], value: float = 0.0) -> Any:
+    """Return ``a`` with ``value`` before and after its elements.
+
+    ``pad`` holds two lengths for each dimension, before and after, beginning
+    with the last dimension; those it does not reach stay. A negative length
+    takes elements away.
+
+    Raises:
+        ShapeError: an odd number of lengths, more than two for each dimension,
+            or more elements taken away than there are.
+        TypeError: lengths that are not integers, or a value that is no number.
+    """
+    lengths = integers("pad", pad)
+    if len(lengths) % 2 or len(lengths) > 2 * a.ndim:
+        raise ShapeError(
+            f"pad {lengths} must hold two lengths for each dimension from the last, "
+            f"at most {2 * a.ndim}"
+        )
+    if not isinstance(value, (int, float, np.number)):
+        raise TypeError(f"value must be a number, got {value!r}")
+    ends = [(0, 0)] * (a.ndim - len(lengths) // 2)
+    ends += zip(lengths[-2::-2], lengths[-1::-2], strict=True)
+    for d, (n, (before, after)) in enumerate(zip(a.shape, ends, strict=True)):
+        if n + min(before, 0) + min(after, 0) < 0:
+            raise ShapeError(f"pad ({before}, {after}) takes away more than the {n} of dim {d}")
+    sizes = [n + before + after for n, (before, after) in zip(a.shape, ends, strict=True)]
+    try:
+        out = np.full(sizes, value, a.dtype)
+    except (OverflowError, ValueError) as error:
+        raise RuntimeError(f"value {value} does not fit into {a.dtype}") from error
+    out[_without(sizes, ends)] = a[_without(a.shape, [(-before, -after) for before, after in ends])]
+    return out
+
+
+def _without(shape: Sequence[int], ends: Sequence[tuple[int, int]]) -> tuple[slice, ...]:
+    """Return where an array lies without the elements at its ends; a negative number is none."""
+    pairs = zip(shape, ends, strict=True)
+    return tuple(slice(max(before, 0), n - max(after, 0)) for n, (before, after) in pairs)
+
+
+# Parts.
+
+
+@kernel()
+def tril(a: Operand, diagonal: int = 0) -> Any:
+    """Return matrices (..., m, n) with 0 above the diagonal, ``diagonal`` places to its right.
+
+    Raises:
+        ShapeError: fewer than two dimensions.
+    """
+    return reference.masked(a, _below(a, diagonal, 0))
+
+
+@kernel()
+def triu(a: Operand, diagonal: int = 0) -> Any:
+    """Return matrices (..., m, n) with 0 below the diagonal, ``diagonal`` places to its right.
+
+    Raises:
+        ShapeError: fewer than two dimensions.
+    """
+    return reference.masked(a, ~_below(a, diagonal, -1))
+
+
+def _below(a: Array, diagonal: Any, shift: int) -> Array:
+    """Return where in a matrix the column is at most the row's number plus diagonal and shift."""
+    if a.ndim < 2:
+        raise ShapeError("a must be matrices, with at least 2 dimensions")
+    (offset,) = integers("diagonal", (diagonal,))
+    return np.tri(a.shape[-2], a.shape[-1], offset + shift, dtype=bool)
+
+
+@kernel()
+def diagonal(a: Operand, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """Return a view of the diagonal of the planes along ``dim1`` and ``dim2``, as last dimension.
+
+    It holds the elements whose ``dim2`` is their ``dim1`` plus ``offset``.
+
+    Raises:
+        ShapeError: fewer than two dimensions, or ``dim1`` and ``dim2`` are the same.
+    """
+    return _diagonal(a, offset, dim1, dim2)
+
+
+@kernel()
+def diagonal_adjoint(
+    a: Operand, shape: tuple[int, ...], offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Any:
+    """Return zeros of ``shape`` whose ``diagonal`` is ``a``."""
+    out = np.zeros(size(shape), a.dtype)
+    view = _diagonal(out, offset, dim1, dim2)
+    if view.shape != a.shape:
+        raise ShapeError(f"the diagonal of shape {out.shape} has shape {view.shape}")
+    view[...] = a
+    return out
+
+
+def _diagonal(a: Array, offset: Any, dim1: Any, dim2: Any) -> Array:
+    first, second = axis(dim1, a.ndim), axis(dim2, a.ndim)
+    (number,) = integers("offset", (offset,))
+    if first == second:
+        raise ShapeError(f"dim1 {dim1} and dim2 {dim2} must be two dimensions of shape {a.shape}")
+    view = np.diagonal(a, number, first, second)
+    view.flags.writeable = a.flags.writeable
+    return view
+
+
+@kernel()
+def unfold(a: Operand, dim: int, size: int, step: int) -> Any:
+    """Return a view of the windows of ``size`` elements along ``dim``, as last dimension.
+
+    Window t begins at ``t * step``; dimension ``dim`` numbers the
+    ``(length - size) // step + 1`` windows that fit. Where windows overlap,
+    the view is read-only.
+
+    Raises:
+        ShapeError: a window longer than the dimension, a negative size, or a step below 1.
+    """
+    place, count = _windows(a.shape, dim, size, step)
+    if not a.ndim:  # one element, of which all windows together are one
+        return a.reshape(1)[:size]
+    shape, strides = list(a.shape), list(a.strides)
+    shape[place : place + 1] = [count]
+    shape.append(size)
+    strides.append(strides[place])
+    strides[place] *= step
+    return as_strided(a, shape, strides, writeable=a.flags.writeable and step >= size)
+
+
+@kernel()
+def unfold_adjoint(a: Operand, shape: tuple[int, ...], dim: int, size: int, step: int) -> Any:
+    """Return zeros of ``shape`` to which ``a`` is added window by window, as ``unfold`` reads."""
+    place, count = _windows(shape, dim, size, step)
+    expected = (*shape[:place], count, *shape[place + 1 :], size) if shape else (size,)
+    if a.shape != expected:
+        raise ShapeError(f"a must have the shape of the windows, {expected}")
+    if not shape:
+        return a.sum(dtype=a.dtype)
+    return scatter.add_windows(a, shape, place, step)
+
+
+def _windows(shape: tuple[int, ...], dim: Any, size: Any, step: Any) -> tuple[int, int]:
+    """Return along which dimension windows move, and how many there are."""
+    place = axis(dim, len(shape))
+    length = shape[place] if shape else 1
+    width, stride = integers("size and step", (size, step))
+    if not 0 <= width <= length or stride < 1:
+        raise ShapeError(
+            f"size must lie in [0, {length}], the length of dim {dim}, and step be at least 1, "
+            f"got {width} and {stride}"
+        )
+    return place, (length - width) // stride + 1

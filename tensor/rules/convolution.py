@@ -46,6 +46,20 @@ vjp(
     input=lambda xp, g, a, input_shape, attrs: _conv2d_a(xp, a, g, input_shape, attrs),
 )
 
+# Columns: what was read from a place is added to it.
+
+
+def _im2col(xp: Any, g: Any, a_shape: Any, attrs: Any) -> Any:
+    return xp.col2im(g, a_shape[-2:], **attrs)
+
+
+def _col2im(xp: Any, g: Any, attrs: Any) -> Any:
+    return xp.im2col(g, **{name: value for name, value in attrs.items() if name != "output_size"})
+
+
+vjp("im2col", a=_im2col)
+vjp("col2im", a=_col2im)
+
 # Pooling: reading the largest element adjoins to adding to it, and averaging is linear.
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..subscripts import parse
 from .table import RULES, anchored, vjp
 
 
@@ -33,6 +34,59 @@ def _matmul_b(xp: Any, g: Any, a: Any, a_shape: Any, b_shape: Any) -> Any:
 
 
 vjp("matmul", a=_matmul_a, b=_matmul_b)
+vjp("outer", a=lambda xp, g, b: xp.matmul(g, b), b=lambda xp, g, a: xp.matmul(a, g))
+
+
+# A sum of products is linear in each operand, and the gradient of one is the sum of the products
+# of g with all others: an einsum in which the operand and the result have changed places.
+
+
+def _einsum(
+    xp: Any,
+    g: Any,
+    needs: list[bool],
+    shapes: list[tuple[int, ...]],
+    others: list[Any],
+    equation: str,
+) -> list[Any]:
+    terms, out, lengths, _ = parse(equation, tuple(shapes))
+    gradients: list[Any] = []
+    for i, need in enumerate(needs):
+        if not need:
+            gradients.append(None)
+            continue
+        factors, names = [g, *others[:i], *others[i + 1 :]], [out, *terms[:i], *terms[i + 1 :]]
+        own = dict(zip(terms[i], shapes[i], strict=True))
+        known = {c for c in own if own[c] == lengths[c] and any(c in name for name in names)}
+        kept = "".join(c for c in own if c in known)
+        product = xp.einsum(factors, f"{','.join(names)}->{kept}")
+        # Along what the operand alone has, all its elements have the same gradient.
+        found = iter(product.shape)
+        shape = tuple(next(found) if c in known else 1 for c in own)
+        if shape != product.shape:
+            product = xp.reshape(product, shape)
+        if shape != tuple(own.values()):
+            product = xp.expand(product, tuple(own.values()))
+        gradients.append(_on_diagonals(xp, product, terms[i]))
+    return gradients
+
+
+def _on_diagonals(xp: Any, x: Any, term: str) -> Any:
+    """Return zeros with ``x``, which has every index of ``term`` once, where equal ones are."""
+    letters = list(dict.fromkeys(term))
+    for c in letters:
+        for _ in range(term.count(c) - 1):
+            at = letters.index(c)
+            x = xp.permute(x, (*range(at), *range(at + 1, len(letters)), at))
+            x = xp.diagonal_adjoint(x, (*x.shape, x.shape[-1]), 0, -2, -1)
+            letters = [*letters[:at], *letters[at + 1 :], c, c]
+    if letters == list(term):
+        return x
+    places = {c: [d for d, letter in enumerate(letters) if letter == c] for c in term}
+    return xp.permute(x, tuple(places[c].pop() for c in term))
+
+
+vjp("einsum", tensors=_einsum)
 
 
 def _before(xp: Any, g: Any, out: Any, activation: str | None) -> Any:

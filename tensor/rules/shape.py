@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from ..shapes import integers
 from .table import vjp
 
 vjp("reshape", a=lambda xp, g, a_shape: xp.reshape(g, a_shape))
@@ -44,3 +45,47 @@ vjp("cat", tensors=_cat)
 vjp("stack", tensors=_stack)
 vjp("cast", a=lambda xp, g: g)
 vjp("clone", a=lambda xp, g: g)
+
+# Rearranged.
+
+
+def _roll(xp: Any, g: Any, shifts: int | tuple[int, ...], dims: Any) -> Any:
+    return xp.roll(g, tuple(-n for n in integers("shifts", shifts)), dims)
+
+
+def _repeat(xp: Any, g: Any, a_shape: tuple[int, ...], repeats: int | tuple[int, ...]) -> Any:
+    counts = integers("repeats", repeats)
+    if not counts:
+        return g
+    full = (1,) * (len(counts) - len(a_shape)) + a_shape
+    pairs = tuple(n for pair in zip(counts, full, strict=True) for n in pair)
+    copies = tuple(range(0, len(pairs), 2))
+    return xp.reshape(xp.sum(xp.reshape(g, pairs), copies), a_shape)
+
+
+vjp("flip", a=lambda xp, g, dims: xp.flip(g, dims))
+vjp("roll", a=_roll)
+vjp("repeat", a=_repeat)
+vjp("pad", a=lambda xp, g, pad: xp.pad(g, tuple(-n for n in pad)))
+
+# Parts.
+
+vjp("tril", a=lambda xp, g, diagonal: xp.tril(g, diagonal))
+vjp("triu", a=lambda xp, g, diagonal: xp.triu(g, diagonal))
+
+
+def _diagonal(xp: Any, g: Any, a_shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
+    return xp.diagonal_adjoint(g, a_shape, offset, dim1, dim2)
+
+
+def _unfold(xp: Any, g: Any, a_shape: tuple[int, ...], dim: int, size: int, step: int) -> Any:
+    return xp.unfold_adjoint(g, a_shape, dim, size, step)
+
+
+vjp("diagonal", a=_diagonal)
+vjp(
+    "diagonal_adjoint",
+    a=lambda xp, g, offset, dim1, dim2: xp.diagonal(g, offset, dim1, dim2),
+)
+vjp("unfold", a=_unfold)
+vjp("unfold_adjoint", a=lambda xp, g, dim, size, step: xp.unfold(g, dim, size, step))

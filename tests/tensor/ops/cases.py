@@ -15,6 +15,7 @@ from tests.tensor.ops.convolution_cases import CONVOLUTION
 from tests.tensor.ops.elementwise_cases import ELEMENTWISE
 from tests.tensor.ops.fused_cases import FUSED
 from tests.tensor.ops.indexing_cases import INDEXING
+from tests.tensor.ops.rearrangement_cases import REARRANGEMENT
 from tests.tensor.ops.reduction_cases import REDUCTIONS
 from tests.tensor.ops.shape_cases import SHAPE
 from tests.tensor.ops.table import Case
@@ -26,6 +27,7 @@ CASES: Final[dict[str, Case]] = {
     **REDUCTIONS,
     **ALGEBRA,
     **SHAPE,
+    **REARRANGEMENT,
     **INDEXING,
     **FUSED,
     **ATTENTION,

@@ -172,7 +172,59 @@ def _bad_max_pool(name: str) -> tuple[Bad, ...]:
     )
 
 
+_COLUMNS: Final[list[tuple[tuple[int, ...], dict[str, Any]]]] = [
+    ((2, 2, 4, 5), {"kernel_size": 2}),
+    ((3, 5, 4), {"kernel_size": (2, 3), "padding": 1}),
+    ((1, 1, 6, 7), {"kernel_size": [3, 2], "stride": (2, 1), "dilation": (2, 3)}),
+    ((1, 2, 3, 3), {"kernel_size": 3, "padding": (2, 1), "stride": 3}),
+    ((0, 2, 3, 4), {"kernel_size": 2}),
+]
+
+
+def _bad_columns(name: str, shape: tuple[int, ...], **attrs: Any) -> tuple[Bad, ...]:
+    def bad(error: type[Exception], *words: str, **changed: Any) -> Bad:
+        return refused(name, shape, error, *words, **{**attrs, "kernel_size": 2, **changed})
+
+    return (
+        bad(ShapeError, "kernel_size", "at least 1", "0", kernel_size=0),
+        bad(ShapeError, "stride", "at least 1", "0", stride=0),
+        bad(ShapeError, "dilation", "at least 1", "0", dilation=0),
+        bad(ShapeError, "padding", "at least 0", "-1", padding=-1),
+        bad(ShapeError, "spans 9", kernel_size=9),
+        bad(ShapeError, "a pair", "(1, 1, 1)", stride=(1, 1, 1)),
+        bad(TypeError, "kernel_size", "1.5", kernel_size=1.5),
+    )
+
+
 CONVOLUTION: Final = {
+    "im2col": Case(
+        functional.unfold,
+        view(*_COLUMNS),
+        (
+            refused("im2col", (4, 4), ShapeError, "(N, C, H, W)", "(4, 4)", kernel_size=2),
+            *_bad_columns("im2col", (1, 4, 4)),
+        ),
+    ),
+    "col2im": Case(
+        functional.fold,
+        tuple(
+            Sample(
+                (real(*functional.unfold(torch.zeros(shape), **attrs).shape),),
+                {"output_size": shape[-2:], **attrs},
+            )
+            for shape, attrs in _COLUMNS
+        ),
+        (
+            refused("col2im", (4,), ShapeError, "C * 4", "(4,)", output_size=3, kernel_size=2),
+            refused("col2im", (5, 4), ShapeError, "C * 4", output_size=3, kernel_size=2),
+            refused("col2im", (4, 5), ShapeError, "4", "2 x 2", output_size=3, kernel_size=2),
+            refused(
+                *("col2im", (4, 4), ShapeError, "output_size", "-1"),
+                **{"output_size": -1, "kernel_size": 2},
+            ),
+            *_bad_columns("col2im", (4, 4), output_size=3),
+        ),
+    ),
     "conv2d": Case(
         functional.conv2d,
         tuple(

@@ -30,12 +30,15 @@ WHOLE = ("int64", "int32", "int8", "uint8", "bool")
 # operands.
 BEYOND = {
     **dict.fromkeys(("mean", "var", "gelu", "softmax", "log_softmax", "cross_entropy"), "float32"),
-    **dict.fromkeys(("std", "norm", "softplus", "elu", "leaky_relu", "silu"), "float32"),
+    **dict.fromkeys(
+        ("std", "norm", "softplus", "elu", "leaky_relu", "silu", "logsigmoid"), "float32"
+    ),
     **dict.fromkeys(("any", "all"), "bool"),  # also of uint8
     **dict.fromkeys(("avg_pool2d", "avg_pool2d_adjoint"), "float32"),
     **dict.fromkeys(("argmax", "argmin"), "int64"),
-    **dict.fromkeys(("floor", "ceil", "abs", "relu", "matmul", "linear"), ""),
-    **dict.fromkeys(("getitem_adjoint", "embedding_adjoint"), ""),
+    **dict.fromkeys(("abs", "relu", "matmul", "linear"), ""),
+    **dict.fromkeys(("getitem_adjoint", "embedding_adjoint", "im2col", "col2im"), ""),
+    "einsum": "",
     **dict.fromkeys(("conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint"), ""),
 }
 
@@ -82,7 +85,9 @@ def test_integers_and_truth_values_as_torch(name: str) -> None:
             elif "attention" in name or (name == "linear" and sample.attrs.get("activation")):
                 assert "must be floating" in str(ours), note
             elif isinstance(theirs, Exception) or BEYOND.get(name):
-                if name in BEYOND:
+                if name == "einsum" and ours.dtype == "int64":
+                    pass  # a sum of integers times others, which PyTorch does not multiply it with
+                elif name in BEYOND:
                     assert ours.dtype == (BEYOND[name] or dtype), note
                 else:
                     assert isinstance(ours, Exception), note

@@ -1,0 +1,104 @@
+"""Sums of products in Einstein's notation, two operands at a time and each pair as one GEMM."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from ..graph import Array
+from ..subscripts import parse
+from . import reference
+from .half import in_single
+
+__all__ = ["einsum"]
+
+
+def einsum(arrays: Sequence[Array], equation: str) -> Array:
+    """Return the sum of products; of one operand of which nothing is summed, a view."""
+    subscripts = parse(equation, tuple(a.shape for a in arrays))
+    out, lengths = subscripts.out, subscripts.lengths
+    work = [_distinct(a, t, lengths) for a, t in zip(arrays, subscripts.terms, strict=True)]
+    for i, j in subscripts.path:
+        (b, right), (a, left) = work.pop(j), work.pop(i)
+        later = {letter for _, term in work for letter in term}
+        work.append(_pair(a, left, b, right, out, later))
+    ((result, term),) = work
+    result, term = _summed(result, term, out)
+    ordered: Array = result.transpose([term.index(letter) for letter in out])
+    return ordered
+
+
+def _distinct(a: Array, term: str, lengths: Mapping[str, int]) -> tuple[Array, str]:
+    """Return a view with every index once, and without those that are only repeated along."""
+    letters = "".join(dict.fromkeys(term))
+    if letters != term:  # a diagonal
+        a = np.einsum(a, [letters.index(c) for c in term], list(range(len(letters))))
+    whole = [n == lengths[c] for c, n in zip(letters, a.shape, strict=True)]
+    if not all(whole):
+        a = a.squeeze(tuple(d for d, full in enumerate(whole) if not full))
+        letters = "".join(itertools.compress(letters, whole))
+    return a, letters
+
+
+@in_single
+def _summed(a: Array, term: str, kept: Collection[str]) -> tuple[Array, str]:
+    """Return ``a`` summed over the indices that are not kept."""
+    over = tuple(d for d, letter in enumerate(term) if letter not in kept)
+    if over:
+        a = np.asarray(reference.sum(a, over, False))
+        term = "".join(letter for letter in term if letter in kept)
+    return a, term
+
+
+@in_single
+def _pair(
+    a: Array, left: str, b: Array, right: str, out: str, later: Collection[str]
+) -> tuple[Array, str]:
+    """Return the product of two operands, summed over what neither ``out`` nor ``later`` has."""
+    kept = {*out, *later}
+    a, left = _summed(a, left, {*kept, *right})
+    b, right = _summed(b, right, {*kept, *left})
+    # What comes first in the result comes from the first factor, so that nothing need be moved.
+    single = next((c for c in out if (c in left) != (c in right)), "")
+    if single in right and single:
+        a, left, b, right = b, right, a, left
+    larger, smaller = (left, right) if a.size >= b.size else (right, left)
+    shared = [c for c in larger if c in smaller]
+    batch = [c for c in shared if c in kept]
+    inner = [c for c in shared if c not in kept]
+    rows = [c for c in left if c not in right]
+    columns = [c for c in right if c not in left]
+    sizes = dict(zip(left, a.shape, strict=True)) | dict(zip(right, b.shape, strict=True))
+    if not inner:
+        order = [c for c in out if c in sizes]
+        order += [c for c in sizes if c not in order]
+        return np.multiply(_aligned(a, left, order), _aligned(b, right, order)), "".join(order)
+    a = _matrices(a, left, batch, rows, inner)
+    b = _matrices(b, right, batch, inner, columns)
+    if a.shape[-1] == 1:
+        product = a * b  # an outer product, which a GEMM is slow at
+    elif batch and a.shape[-2] == b.shape[-1] == 1:
+        product = np.vecdot(a[:, 0], b[:, :, 0])
+    else:
+        product = np.matmul(a, b)
+    order = [*batch, *rows, *columns]
+    return product.reshape([sizes[c] for c in order]), "".join(order)
+
+
+def _aligned(a: Array, term: str, order: Sequence[str]) -> Array:
+    """Return a view with the dimensions in ``order``, of length 1 where ``a`` has none."""
+    a = a.transpose([term.index(c) for c in order if c in term])
+    return a[tuple(slice(None) if c in term else None for c in order)]
+
+
+def _matrices(a: Array, term: str, *groups: Sequence[str]) -> Array:
+    """Return ``a`` as a matrix, or as a batch of them: one dimension for each group of indices."""
+    a = a.transpose([term.index(c) for group in groups for c in group])
+    lengths = iter(a.shape)
+    sizes = [math.prod(next(lengths) for _ in group) for group in groups]
+    a = a.reshape(sizes if groups[0] else sizes[1:])
+    # BLAS takes a matrix whose rows or columns lie without gaps.
+    return a if a.itemsize in a.strides[-2:] else np.ascontiguousarray(a)
