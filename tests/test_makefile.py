@@ -72,7 +72,9 @@ def test_help_is_the_default_and_lists_every_target(make: Make) -> None:
     text = (ROOT / "Makefile").read_text("utf-8")
     phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
     assert phony
-    assert {"help", "mnist", "test", "test-browser", "check", "draw", "format", "clean"} <= {*phony[1].split()}
+    assert {"help", "mnist", "test", "test-browser", "check", "draw", "format", "clean"} <= {
+        *phony[1].split()
+    }
     for arguments in ([], ["help"]):
         done = make(*arguments)
         assert done.returncode == 0
