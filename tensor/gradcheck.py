@@ -2,45 +2,44 @@
 
 The check is numerical and knows nothing of the rules: it moves one element of
 one input at a time by ``eps`` to either side, and compares how far the outputs
-move with what the backward pass says. The outputs are contracted with fixed
-random weights, so that a gradient that is right only in the sum, or only on
-average, is found out.
+move with what the backward pass says.
 """
 
 from __future__ import annotations
 
-import functools
-import math
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from .differences import (
+    Column,
+    Function,
+    GradcheckError,
+    Limits,
+    Numeric,
+    joined,
+    limits,
+    outputs_of,
+)
+from .dispatch import recording
 from .dtypes import float64
 from .engine import grad
 from .graph import Array
 from .modes import enable_grad
-from .random import Generator, default_generator, fork_rng
+from .random import Generator, fork_rng
 from .tensor import Tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 _SEED: Final = 20_010_911
 
-# A float64 function value is trusted to this many units in the last place.
-_ULPS: Final = 32
-
-# Differences below this share of ``atol`` never count: where the gradient itself
-# vanishes, what the step leaves of the higher derivatives is all there is.
-_NEGLIGIBLE: Final = 1e-4
-
 # How many elements a message lists.
 _SHOWN: Final = 5
 
-
-class GradcheckError(RuntimeError):
-    """The backward pass and the finite differences disagree."""
+# A gradient for every output, or for some, by number.
+Seeds: TypeAlias = Sequence[Array] | Mapping[int, Array]
 
 
 def gradcheck(
@@ -52,18 +51,28 @@ def gradcheck(
     rtol: float = 1e-6,
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     r"""Check the gradients of ``func`` against central differences.
 
-    With fixed random weights w over all outputs, for every element x of every
-    input that requires grad,
+    For every element y of the outputs and every element x of every input that requires grad,
 
-        numeric = sum w (f(x + eps) - f(x - eps)) / 2 eps
+        numeric = (y(x + eps) - y(x - eps)) / 2 eps
 
     must agree with the gradient that backward gives, within ``atol`` *and*
     within ``rtol`` of the larger of the two, each widened by what float64
     cannot resolve at that step. In float64 a correct gradient of order 1 comes
     to within about 1e-10, and a difference above 1e-6 is a fault.
+
+    In ``fast_mode`` y is not each element of the outputs but their sum with fixed random
+    weights: a gradient that is right only in the sum, or only on average, is found out too.
 
     Where the two disagree, ``func`` is looked at again with half the step. If
     the slopes to the left and to the right do not come together, it has a kink
@@ -85,6 +94,18 @@ def gradcheck(
         rtol: the largest difference relative to the gradient.
         raise_exception: raise where the check fails, rather than return False.
         nondet_tol: how far two backward passes over one graph may lie apart.
+        check_undefined_grad: check that outputs which get no gradient, or one of 0, add nothing
+            to the gradients of the inputs.
+        check_grad_dtypes: check that every gradient has its input's dtype.
+        check_batched_grad: nothing here is vectorised over gradients: False.
+        check_batched_forward_grad: the same.
+        check_forward_ad: there is no forward mode to check: False. ``jvp`` is made of two
+            backward passes, which ``gradgradcheck`` checks.
+        check_backward_ad: True, because nothing else is left to check.
+        fast_mode: compare one random combination of the outputs, rather than each of their
+            elements: one backward pass instead of as many as there are elements. A fault that
+            the combination cancels is overlooked.
+        masked: there are no sparse Tensors, of whose elements some do not count: None or False.
 
     Returns:
         Whether the gradients are right.
@@ -95,14 +116,22 @@ def gradcheck(
             enough to be checked.
         ValueError: no input requires grad, or a step or tolerance is not positive.
         TypeError: an input that requires grad, or an output, is not float64.
+        NotImplementedError: a flag asks for what there is not.
 
     >>> from tensor import Tensor
     >>> x = Tensor([0.5, 2.0], dtype="float64", requires_grad=True)
     >>> gradcheck(lambda x: (x * x).exp(), [x])
     True
     """
-    limits = _limits("gradcheck", eps, atol, rtol, nondet_tol)
-    return _checked("gradcheck", func, _listed(inputs), limits, raise_exception)
+    name = "gradcheck"
+    _refuse(name, "check_batched_grad", check_batched_grad, _BATCHED)
+    _refuse(name, "check_batched_forward_grad", check_batched_forward_grad, _BATCHED)
+    _refuse(name, "check_forward_ad", check_forward_ad, _FORWARD)
+    _refuse(name, "check_backward_ad", not check_backward_ad, _NOTHING_ELSE)
+    _refuse(name, "masked", bool(masked), _MASKED)
+    tolerances = limits(name, eps, atol, rtol, nondet_tol)
+    flags = _Flags(fast_mode, check_undefined_grad, check_grad_dtypes)
+    return _checked(name, func, _listed(inputs), tolerances, flags, raise_exception)
 
 
 def gradgradcheck(
@@ -113,8 +142,16 @@ def gradgradcheck(
     eps: float = 1e-6,
     atol: float = 1e-6,
     rtol: float = 1e-6,
+    gen_non_contig_grad_outputs: bool = False,
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = False,
 ) -> bool:
     """Check the second derivatives of ``func`` as ``gradcheck`` checks the first.
 
@@ -130,8 +167,17 @@ def gradgradcheck(
         eps: the step.
         atol: the largest absolute difference.
         rtol: the largest difference relative to the gradient.
+        gen_non_contig_grad_outputs: hand ``grad_outputs`` to the backward pass as views with
+            gaps between their elements, which a rule may not take for contiguous.
         raise_exception: raise where the check fails, rather than return False.
         nondet_tol: how far two backward passes over one graph may lie apart.
+        check_undefined_grad: as for ``gradcheck``.
+        check_grad_dtypes: as for ``gradcheck``.
+        check_batched_grad: as for ``gradcheck``: False.
+        check_fwd_over_rev: there is no forward mode: False.
+        check_rev_over_rev: True, because nothing else is left to check.
+        fast_mode: as for ``gradcheck``.
+        masked: as for ``gradcheck``.
 
     Returns:
         Whether the second derivatives are right.
@@ -141,11 +187,16 @@ def gradgradcheck(
         ValueError: no input or no output requires grad, or the number of
             ``grad_outputs`` is not that of the outputs.
         TypeError: as for ``gradcheck``.
+        NotImplementedError: as for ``gradcheck``.
     """
     name = "gradgradcheck"
-    limits = _limits(name, eps, atol, rtol, nondet_tol)
+    _refuse(name, "check_batched_grad", check_batched_grad, _BATCHED)
+    _refuse(name, "check_fwd_over_rev", check_fwd_over_rev, _FORWARD)
+    _refuse(name, "check_rev_over_rev", not check_rev_over_rev, _NOTHING_ELSE)
+    _refuse(name, "masked", bool(masked), _MASKED)
+    tolerances = limits(name, eps, atol, rtol, nondet_tol)
     given = _listed(inputs)
-    function = _Function(name, func, given)
+    function = Function(name, func, given)
     with fork_rng(), enable_grad():
         outputs = [out for out in function(function.point()) if out.requires_grad]
     if not outputs:
@@ -161,42 +212,46 @@ def gradgradcheck(
 
     def gradients(*arguments: Any) -> tuple[Tensor, ...]:
         ours, weights = arguments[: len(given)], arguments[len(given) :]
-        results = [out for out in _outputs(func(*ours)) if out.requires_grad]
+        if gen_non_contig_grad_outputs:
+            weights = tuple(_with_gaps(w) for w in weights)
+        results = [out for out in outputs_of(func(*ours)) if out.requires_grad]
         targets = [ours[k] for k in function.active]
         found = grad(results, targets, weights, create_graph=True, allow_unused=True)
         return tuple(value for value in found if value is not None)
 
-    return _checked(name, gradients, [*given, *seeds], limits, raise_exception)
+    flags = _Flags(fast_mode, check_undefined_grad, check_grad_dtypes)
+    return _checked(name, gradients, [*given, *seeds], tolerances, flags, raise_exception)
 
 
-class _Limits(NamedTuple):
-    eps: float
-    atol: float
-    rtol: float
-    nondet_tol: float
+class _Flags(NamedTuple):
+    fast: bool
+    undefined: bool
+    dtypes: bool
 
 
-def _limits(name: str, eps: float, atol: float, rtol: float, nondet_tol: float) -> _Limits:
-    for what, value, least in (
-        ("eps", eps, math.ulp(0.0)),
-        ("atol", atol, 0.0),
-        ("rtol", rtol, 0.0),
-        ("nondet_tol", nondet_tol, 0.0),
-    ):
-        if not least <= value < math.inf:
-            wanted = "positive" if least else "0 or more"
-            raise ValueError(f"{name}: {what} must be a finite number, {wanted}, got {value}")
-    return _Limits(eps, atol, rtol, nondet_tol)
+# What a flag asks for that there is not, and what there is.
+_BATCHED: Final = "gradients are not vectorised over a batch dimension (there is no vmap)"
+_FORWARD: Final = (
+    "there is no forward-mode differentiation; jvp is made of two backward passes, which "
+    "gradcheck and gradgradcheck check"
+)
+_NOTHING_ELSE: Final = "backward is the only mode of differentiation, so nothing would be checked"
+_MASKED: Final = "there are no sparse Tensors, so every element counts"
+
+
+def _refuse(name: str, flag: str, refused: bool, reason: str) -> None:
+    if refused:
+        value = flag in ("check_backward_ad", "check_rev_over_rev")
+        raise NotImplementedError(f"{name}: {flag}={not value}: {reason}; pass {flag}={value}")
 
 
 def _listed(inputs: Any) -> list[Any]:
     return [inputs] if isinstance(inputs, Tensor) else list(inputs)
 
 
-def _outputs(returned: Any) -> list[Tensor]:
-    """Return the floating Tensors among what a function returned."""
-    several = returned if isinstance(returned, (tuple, list)) else (returned,)
-    return [out for out in several if isinstance(out, Tensor) and out.dtype.kind == "f"]
+def _with_gaps(x: Tensor) -> Tensor:
+    """Return ``x`` as every other element of a Tensor that is twice as large."""
+    return Tensor.__getitem__(recording.stack([x, x], -1), (..., 0))
 
 
 def _weights(outputs: Sequence[Tensor]) -> list[Array]:
@@ -209,134 +264,17 @@ def _weights(outputs: Sequence[Tensor]) -> list[Array]:
     ]
 
 
-class _Function:
-    """``func`` as a function of the arrays of those inputs that require grad."""
-
-    def __init__(self, name: str, func: Callable[..., Any], inputs: list[Any]) -> None:
-        self.name = name
-        self.func = func
-        self.inputs = inputs
-        self.state = default_generator.get_state()
-        self.active = [k for k, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
-        if not self.active:
-            raise ValueError(
-                f"{name}: no input requires grad, so there is nothing to check; "
-                "call requires_grad_() on one"
-            )
-        for k in self.active:
-            if inputs[k].dtype != float64:
-                raise TypeError(
-                    f"{name}: inputs[{k}] is {inputs[k].dtype}; finite differences need float64: "
-                    "convert it with .double()"
-                )
-
-    def point(self) -> list[Array]:
-        """Return a contiguous copy of every active input."""
-        return [self.inputs[k].data.copy(order="C") for k in self.active]
-
-    def arguments(self, arrays: Sequence[Array]) -> list[Any]:
-        """Return the arguments of one call: fresh Tensors, whatever ``func`` may do to them."""
-        arguments = [Tensor(x) if isinstance(x, Tensor) else x for x in self.inputs]
-        for k, array in zip(self.active, arrays, strict=True):
-            arguments[k] = Tensor(array, requires_grad=True)
-        return arguments
-
-    def __call__(self, arrays: Sequence[Array]) -> list[Tensor]:
-        return self.outputs(self.arguments(arrays))
-
-    def outputs(self, arguments: list[Any]) -> list[Tensor]:
-        """Return the floating outputs; the default generator starts from the same state."""
-        outputs = _outputs(self.func(*arguments))
-        if default_generator.get_state() != self.state:
-            default_generator.set_state(self.state)
-        for i, out in enumerate(outputs):
-            if out.dtype != float64:
-                raise TypeError(
-                    f"{self.name}: output {i} of func is {out.dtype}; finite differences need "
-                    "float64 all the way"
-                )
-        return outputs
-
-
-class _Slope(NamedTuple):
-    """A difference quotient, what float64 cannot resolve of it, and its range at a kink."""
-
-    value: float
-    noise: float
-    low: float = 0.0
-    high: float = 0.0
-
-
-class _Numeric:
-    """Difference quotients of the contracted outputs, one element of one input at a time."""
-
-    def __init__(self, function: _Function, weights: list[Array], base: list[Array]) -> None:
-        self.function = function
-        self.arrays = function.point()
-        self.weights = [w.ravel() for w in weights]
-        self.base = base
-        self.undefined = any(np.isnan(out).any() for out in base)
-
-    def _moved(self, k: int, i: int, step: float) -> tuple[float, list[Array]]:
-        """Return where element ``i`` of input ``k`` came to lie, and the outputs there."""
-        flat = self.arrays[k].reshape(-1)
-        before = flat[i]
-        flat[i] = before + step
-        try:
-            outputs = [out.data.ravel() for out in self.function(self.arrays)]
-            return float(flat[i]), outputs
-        finally:
-            flat[i] = before
-
-    def _quotient(
-        self, here: tuple[float, list[Array]], there: tuple[float, list[Array]]
-    ) -> tuple[list[Array], float]:
-        """Return the slope of every output between two points, weighted, and the noise of all."""
-        width = there[0] - here[0]
-        if width == 0:
-            raise GradcheckError(
-                f"{self.function.name}: eps is lost beside an element of {here[0]:g}; "
-                "choose a larger eps or a smaller input"
-            )
-        slopes, noise = [], 0.0
-        with np.errstate(all="ignore"):
-            for w, a, b in zip(self.weights, here[1], there[1], strict=True):
-                moved = (a != b) & ~(np.isnan(a) & np.isnan(b))
-                slopes.append(np.where(moved, w * ((b - a) / width), 0.0))
-                size = np.maximum(np.abs(a), np.abs(b))[moved]
-                noise += float(np.abs(w[moved]) @ size)
-        return slopes, noise * _ULPS * float(np.finfo(float64).eps) / width
-
-    def central(self, k: int, i: int, step: float) -> _Slope:
-        """Return the central difference quotient."""
-        slopes, noise = self._quotient(self._moved(k, i, -step), self._moved(k, i, step))
-        return _Slope(_total(slopes), noise)
-
-    def sides(self, k: int, i: int, step: float) -> _Slope:
-        """Return by how much the slopes on either side differ, and the sums that lie between."""
-        here = float(self.arrays[k].reshape(-1)[i]), self.base
-        left, noise_left = self._quotient(self._moved(k, i, -step), here)
-        right, noise_right = self._quotient(here, self._moved(k, i, step))
-        low = _total([np.minimum(a, b) for a, b in zip(left, right, strict=True)])
-        high = _total([np.maximum(a, b) for a, b in zip(left, right, strict=True)])
-        return _Slope(high - low, noise_left + noise_right, low, high)
-
-
-def _total(slopes: list[Array]) -> float:
-    with np.errstate(all="ignore"):
-        return float(sum(float(s.sum()) for s in slopes))
-
-
 def _checked(
     name: str,
     func: Callable[..., Any],
     inputs: list[Any],
-    limits: _Limits,
+    tolerances: Limits,
+    flags: _Flags,
     raise_exception: bool,
 ) -> bool:
     try:
         with fork_rng(), enable_grad():
-            skipped = _compare(_Function(name, func, inputs), limits)
+            skipped = _compare(Function(name, func, inputs), tolerances, flags)
     except GradcheckError:
         if raise_exception:
             raise
@@ -349,7 +287,7 @@ def _checked(
     return True
 
 
-def _compare(function: _Function, limits: _Limits) -> list[str]:
+def _compare(function: Function, tolerances: Limits, flags: _Flags) -> list[str]:
     """Compare every element; return descriptions of those that could not be checked."""
     name = function.name
     arguments = function.arguments(function.point())
@@ -362,68 +300,150 @@ def _compare(function: _Function, limits: _Limits) -> list[str]:
         base,
         0.0,
     )
-    analytic = _analytic(function, outputs, weights, arguments, limits)
-    numeric = _Numeric(function, weights, base)
+    backward = _Backward(function, arguments, outputs, weights, tolerances.nondet_tol)
+    if flags.dtypes:
+        backward.check_dtypes()
+    if flags.undefined:
+        backward.check_undefined()
+    numeric = Numeric(function, joined(base), joined(weights) if flags.fast else None)
+    analytic = [g.reshape(1, -1) for g in backward.contracted] if flags.fast else backward.rows()
     wrong: list[str] = []
     skipped: list[str] = []
-    total = 0
+    columns, judged, total = 0, 0, 0
     for k, gradient in enumerate(analytic):
-        for i, value in enumerate(gradient.reshape(-1).tolist()):
-            total += 1
-            slope = numeric.central(k, i, limits.eps)
-            if _agree(value, slope, limits):
-                continue
-            index = [int(j) for j in np.unravel_index(i, gradient.shape)]
-            place = f"inputs[{function.active[k]}] at {index}"
-            reason = _roughness(numeric, k, i, value, slope, limits)
-            if reason:
-                skipped.append(f"{place} ({reason}, analytic {value:.10g})")
-            else:
-                wrong.append(
-                    f"{place}: analytic {value:.10g}, numeric {slope.value:.10g}, "
-                    f"difference {abs(value - slope.value):.3g}"
-                )
+        for i in range(gradient.shape[1]):
+            column = Column(numeric, k, i, gradient[:, i], tolerances)
+            columns, judged, total = columns + 1, judged + column.judged, total + len(gradient)
+            for r in np.flatnonzero(~column.agrees).tolist():
+                place = f"inputs[{function.active[k]}] at {_index(i, backward.targets[k])}"
+                if not flags.fast:
+                    place = f"{backward.place(r)} by {place}"
+                value, slope = float(gradient[r, i]), float(column.slopes.values[r])
+                reason = column.roughness(r)
+                if reason:
+                    skipped.append(f"{place} ({reason}, analytic {value:.10g})")
+                else:
+                    wrong.append(
+                        f"{place}: analytic {value:.10g}, numeric {slope:.10g}, "
+                        f"difference {abs(value - slope):.3g}"
+                    )
     if wrong:
         raise GradcheckError(
-            f"{name}: {len(wrong)} of {total} elements of the gradient are wrong "
-            f"(atol {limits.atol:g} and rtol {limits.rtol:g}): {_some(wrong)}"
+            f"{name}: {len(wrong)} of {total} elements of the "
+            f"{'gradient' if flags.fast else 'Jacobian'} are wrong "
+            f"(atol {tolerances.atol:g} and rtol {tolerances.rtol:g}): {_some(wrong)}"
         )
-    if total and len(skipped) == total:
+    if columns and not judged:
         raise GradcheckError(f"{name}: nothing could be checked: {_some(skipped)}")
     return skipped
 
 
-def _analytic(
-    function: _Function,
-    outputs: list[Tensor],
-    weights: list[Array],
-    arguments: list[Any],
-    limits: _Limits,
-) -> list[Array]:
-    """Return the gradients of the active inputs; 0 where an output has no graph to them."""
-    targets = [arguments[k] for k in function.active]
-    pairs = [(out, w) for out, w in zip(outputs, weights, strict=True) if out.requires_grad]
-    if not pairs:
-        return [np.zeros(x.shape) for x in targets]
-    backward = functools.partial(
-        grad,
-        [out for out, _ in pairs],
-        targets,
-        [Tensor(w) for _, w in pairs],
-        retain_graph=True,
-        allow_unused=True,
-    )
-    first, second = (
-        [np.zeros(x.shape) if g is None else g.data for x, g in zip(targets, found, strict=True)]
-        for found in (backward(), backward())
-    )
-    _same(
-        f"{function.name}: backward is not repeatable: two passes over one graph gave gradients",
-        first,
-        second,
-        limits.nondet_tol,
-    )
-    return first
+class _Backward:
+    """What the backward pass says: the gradients of the active inputs, from one graph."""
+
+    def __init__(
+        self,
+        function: Function,
+        arguments: list[Any],
+        outputs: list[Tensor],
+        weights: list[Array],
+        nondet_tol: float,
+    ) -> None:
+        self.name = function.name
+        self.active = function.active
+        self.nondet_tol = nondet_tol
+        self.outputs = outputs
+        self.weights = weights
+        self.targets: list[Tensor] = [arguments[k] for k in function.active]
+        self.able = [o for o, out in enumerate(outputs) if out.requires_grad]
+        self.contracted, again = (self.gradients(self.able, weights) for _ in range(2))
+        _same(
+            f"{self.name}: backward is not repeatable: two passes over one graph gave gradients",
+            self.contracted,
+            again,
+            nondet_tol,
+        )
+
+    def found(self, which: list[int], seeds: Seeds) -> Sequence[Tensor | None]:
+        """Return what ``grad`` gives for some of the outputs."""
+        if not which:
+            return [None] * len(self.targets)
+        return grad(
+            [self.outputs[o] for o in which],
+            self.targets,
+            [Tensor(seeds[o]) for o in which],
+            retain_graph=True,
+            allow_unused=True,
+        )
+
+    def gradients(self, which: list[int], seeds: Seeds) -> list[Array]:
+        """Return the gradients of the active inputs; 0 where an output has no graph to them."""
+        return [
+            np.zeros(x.shape) if g is None else g.data
+            for x, g in zip(self.targets, self.found(which, seeds), strict=True)
+        ]
+
+    def rows(self) -> list[Array]:
+        """Return the Jacobian by every active input: a row for each element of the outputs."""
+        jacobians = [
+            np.zeros((sum(o.numel() for o in self.outputs), x.numel())) for x in self.targets
+        ]
+        r = 0
+        for o, out in enumerate(self.outputs):
+            for j in range(out.numel()):
+                if out.requires_grad:
+                    unit = np.zeros(out.shape)
+                    unit.reshape(-1)[j] = 1
+                    found = self.gradients([o], {o: unit})
+                    for jacobian, g in zip(jacobians, found, strict=True):
+                        jacobian[r] = g.ravel()
+                r += 1
+        return jacobians
+
+    def place(self, r: int) -> str:
+        """Return which element of which output row ``r`` belongs to."""
+        for o, out in enumerate(self.outputs):
+            if r < out.numel():
+                return f"outputs[{o}] at {_index(r, out)}"
+            r -= out.numel()
+        raise IndexError(r)
+
+    def check_dtypes(self) -> None:
+        """Raise if a gradient is not of its input's dtype."""
+        found = self.found(self.able, self.weights)
+        for k, x, g in zip(self.active, self.targets, found, strict=True):
+            if g is not None and g.dtype != x.dtype:
+                raise GradcheckError(
+                    f"{self.name}: the gradient of inputs[{k}] is {g.dtype}, but the input is "
+                    f"{x.dtype}"
+                )
+
+    def check_undefined(self) -> None:
+        """Raise if outputs that get no gradient, or one of 0, add something to the gradients."""
+        zeros = [np.zeros(out.shape) for out in self.outputs]
+        self._equal(
+            "a gradient of 0 for every output gives",
+            self.gradients(self.able, zeros),
+            [np.zeros(x.shape) for x in self.targets],
+        )
+        if len(self.able) > 1:
+            for o in self.able:
+                self._equal(
+                    f"a gradient for outputs[{o}] alone, none for the others, gives",
+                    self.gradients([o], self.weights),
+                    self.gradients(self.able, [*zeros[:o], self.weights[o], *zeros[o + 1 :]]),
+                )
+
+    def _equal(self, problem: str, found: list[Array], wanted: list[Array]) -> None:
+        for k, a, b, g in zip(self.active, found, wanted, self.contracted, strict=True):
+            # 0 times infinity is not 0: where the gradient is infinite, nothing can be said.
+            finite = np.isfinite(g)
+            if not np.allclose(a[finite], b[finite], rtol=0, atol=self.nondet_tol, equal_nan=True):
+                apart = float(np.nanmax(np.abs(a - b)[finite]))
+                raise GradcheckError(
+                    f"{self.name}: {problem} inputs[{k}] a gradient that differs by {apart:.3g} "
+                    "from that with zeros for them"
+                )
 
 
 def _same(problem: str, first: list[Array], second: list[Array], tolerance: float) -> None:
@@ -435,33 +455,8 @@ def _same(problem: str, first: list[Array], second: list[Array], tolerance: floa
             raise GradcheckError(f"{problem} that differ by {apart:.3g} in number {i}")
 
 
-def _agree(analytic: float, slope: _Slope, limits: _Limits) -> bool:
-    difference = abs(analytic - slope.value)
-    size = max(abs(analytic), abs(slope.value))
-    allowed = max(min(limits.atol, limits.rtol * size), _NEGLIGIBLE * limits.atol)
-    return difference <= allowed + slope.noise
-
-
-def _roughness(
-    numeric: _Numeric, k: int, i: int, analytic: float, slope: _Slope, limits: _Limits
-) -> str:
-    """Return why an element on which the two disagree cannot be judged; "" if it can."""
-    if not math.isfinite(slope.value) or (math.isnan(analytic) and numeric.undefined):
-        return "func is not finite nearby"
-    half = numeric.central(k, i, limits.eps / 2)
-    # Of a smooth function the quotient hardly depends on the step. Near a kink, or at a
-    # jump, it does, and by as much as it is away from the gradient.
-    change, error = abs(slope.value - half.value), abs(slope.value - analytic)
-    if change > 0.1 * error + slope.noise + half.noise:
-        return f"numeric {slope.value:.3g}, but {half.value:.3g} at half the step"
-    wide, narrow = numeric.sides(k, i, limits.eps), numeric.sides(k, i, limits.eps / 2)
-    # Of a smooth function the two slopes come together in proportion to the step.
-    noise = wide.noise + narrow.noise
-    kink = wide.value > noise and abs(narrow.value - wide.value / 2) > 0.1 * wide.value + noise
-    margin = limits.atol + noise
-    if kink and wide.low - margin <= analytic <= wide.high + margin:
-        return f"a kink: slopes from {wide.low:.3g} to {wide.high:.3g}"
-    return ""
+def _index(i: int, tensor: Tensor) -> list[int]:
+    return [int(j) for j in np.unravel_index(i, tensor.shape)]
 
 
 def _some(descriptions: list[str]) -> str:
