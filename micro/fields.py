@@ -344,7 +344,10 @@ def _unary(name: str) -> Function:
 def _binary(name: str) -> Function:
     def function(a: Number, b: Number) -> Number:
         fa, fb = field(a), field(b)
-        return getattr(fa if fa.rank >= fb.rank else fb, name)(a, b)
+        apply = getattr(fa if fa.rank >= fb.rank else fb, name, None)
+        if apply is None:
+            raise TypeError(f"{name}: not defined for {a} and {b}; hold floats or mpmath mpf")
+        return apply(a, b)
 
     return function
 

@@ -261,7 +261,7 @@ def softplus(a: Number, beta: Number = 1.0, threshold: Number = 20.0) -> Number:
     """log(1 + exp(beta a)) / beta, or a where beta a > threshold."""
     beta = f.number(beta, "softplus: beta", a)
     threshold = f.number(threshold, "softplus: threshold", a)
-    return a if beta * a > threshold else f.div(-f.logsigmoid(-beta * a), beta)
+    return a if beta * a > threshold else f.div(0 - f.logsigmoid(-beta * a), beta)
 
 
 @op(da=lambda a: f.sigmoid(a) + a * (f.sigmoid(a) * f.sigmoid(-a)))
@@ -283,7 +283,7 @@ def leaky_relu(a: Number, negative_slope: Number = 0.01) -> Number:
     return a if a > 0 else a * negative_slope
 
 
-@op(da=lambda a, alpha: 1 if a > 0 else alpha * f.exp(a))
+@op(da=lambda a, alpha: alpha * f.exp(a) if a <= 0 else 1)
 def elu(a: Number, alpha: Number = 1.0) -> Number:
     """a where a > 0, else alpha (exp(a) - 1) (Clevert et al., arXiv:1511.07289).
 

@@ -28,7 +28,7 @@ class _Required:
 
 REQUIRED: Final = _Required()
 
-Domain = Literal["real", "positive", "nonzero", "bool", "index"]
+Domain = Literal["real", "positive", "nonzero", "unit", "bool", "index"]
 Scope = Literal["both", "tensor"]
 
 
@@ -41,7 +41,8 @@ class OpSpec:
         inputs: names of the operands, in order; one name with a leading ``*`` means any number.
         attrs: names of the parameters that are not operands, with their defaults.
         symbol: what a drawing writes in the op's node.
-        domain: where each operand may be sampled so that the op is defined and smooth.
+        domain: where each operand may be sampled so that the op is defined and smooth; ``unit``
+            is from -1 to 1.
         kinks: the value chosen for the gradient at kinks, ties and bounds, in words.
         scope: ``both`` engines, or ``tensor`` alone where one number makes no sense.
         differentiable: False where the result is a truth value or an index.
@@ -162,7 +163,7 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
     # trigonometry
     _op("sin", "a"),
     _op("cos", "a"),
-    _op("tan", "a"),
+    _op("tan", "a", domain="unit"),
     _op("atan", "a"),
     _op("sinh", "a"),
     _op("cosh", "a"),
@@ -269,9 +270,7 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
     _array_op("diagonal", "a", view=True, offset=0, dim1=0, dim2=1),
     _array_op("diagonal_adjoint", "a", shape=REQUIRED, offset=0, dim1=0, dim2=1),
     _array_op("unfold", "a", view=True, dim=REQUIRED, size=REQUIRED, step=REQUIRED),
-    _array_op(
-        "unfold_adjoint", "a", shape=REQUIRED, dim=REQUIRED, size=REQUIRED, step=REQUIRED
-    ),
+    _array_op("unfold_adjoint", "a", shape=REQUIRED, dim=REQUIRED, size=REQUIRED, step=REQUIRED),
     # indexing
     _array_op("getitem", "a", symbol="[ ]", view=True, index=REQUIRED),
     _array_op("getitem_adjoint", "a", symbol="[ ]+=", index=REQUIRED, shape=REQUIRED),
@@ -290,6 +289,7 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
         reduction="mean",
         label_smoothing=0.0,
     ),
+    _array_op("binary_cross_entropy", "a target", "positive positive"),
     _array_op(
         "layer_norm",
         "a weight bias",

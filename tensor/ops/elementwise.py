@@ -165,7 +165,7 @@ def remainder(a: Operand, b: Operand) -> Any:
 def _check_quotient(a: Any, b: Any) -> None:
     if a.dtype == bool:
         raise TypeError("a quotient of bool is not defined; convert one operand")
-    if a.dtype.kind != "f" and not np.all(b):
+    if a.dtype.kind != "f" and a.size and not np.all(b):
         raise RuntimeError("an integer is divided by 0; convert one operand to a floating dtype")
 
 
@@ -174,13 +174,21 @@ def _check_quotient(a: Any, b: Any) -> None:
 
 @kernel()
 def floor(a: Operand) -> Any:
-    """Return the largest integer not above each element, in the same dtype. The gradient is 0."""
+    """Return the largest integer not above each element, in the same dtype. The gradient is 0.
+
+    Raises:
+        TypeError: of bool.
+    """
     return _rounded(np.floor, a)
 
 
 @kernel()
 def ceil(a: Operand) -> Any:
-    """Return the smallest integer not below each element, in the same dtype. The gradient is 0."""
+    """Return the smallest integer not below each element, in the same dtype. The gradient is 0.
+
+    Raises:
+        TypeError: of bool.
+    """
     return _rounded(np.ceil, a)
 
 
@@ -191,7 +199,7 @@ def round(a: Operand, decimals: int = 0) -> Any:
     That is ``round(a * 10**decimals) / 10**decimals``. The gradient is 0.
 
     Raises:
-        TypeError: ``decimals`` is not an integer.
+        TypeError: ``decimals`` is not an integer, or of bool.
         RuntimeError: ``decimals`` for a dtype that is not floating.
     """
     if isinstance(decimals, bool) or not hasattr(decimals, "__index__"):
@@ -203,6 +211,8 @@ def round(a: Operand, decimals: int = 0) -> Any:
 
 
 def _rounded(function: Any, a: Any) -> Any:
+    if a.dtype == bool:
+        raise TypeError("bool is not rounded; convert it first")
     return function(a) if a.dtype.kind == "f" else a.copy()
 
 
@@ -339,7 +349,7 @@ def softplus(a: Operand, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """Return ``log(1 + exp(beta * a)) / beta``, or ``a`` where ``beta * a > threshold``."""
     factor = _parameter("beta", beta, a)
     scaled = a * factor
-    soft = -reference.logsigmoid(-scaled) / factor
+    soft = (np.maximum(scaled, 0) + np.log1p(np.exp(-np.absolute(scaled)))) / factor
     return np.where(scaled > _parameter("threshold", threshold, a), a, soft)
 
 

@@ -83,7 +83,7 @@ def _silu(xp: Any, g: Any, a: Any) -> Any:
 
 def _elu(xp: Any, g: Any, a: Any, alpha: float) -> Any:
     # The exponential of what is not chosen must not overflow: 0 times inf would be NaN.
-    return xp.where(a > 0, g, g * (alpha * xp.exp(xp.where(a < 0, a, 0.0))))
+    return xp.where(a <= 0, g * (alpha * xp.exp(xp.where(a < 0, a, 0.0))), g)
 
 
 def _gelu(xp: Any, g: Any, a: Any, approximate: str) -> Any:

@@ -119,9 +119,9 @@ def _norm(
     if p == 1:
         return g * xp.sign(a)
     size = kept(xp, out, a_shape, dim, keepdim)
-    ratio = a / xp.where(size == 0, 1.0, size)
+    ratio = xp.where(size == 0, 0.0, a / xp.where(size == 0, 1.0, size))
     if p == 2:
-        return g * xp.where(size == 0, 0.0, ratio)
+        return g * ratio
     flat_here = ratio == 0
     power = xp.pow(xp.where(flat_here, 1.0, xp.abs(ratio)), p - 1)
     return g * xp.where(flat_here, 0.0, xp.sign(a) * power)

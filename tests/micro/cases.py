@@ -15,8 +15,14 @@ from micro.vocab import VOCAB, Domain, OpSpec
 inf, nan = math.inf, math.nan
 
 SPECS: Final = [spec for spec in VOCAB.values() if spec.scope == "both"]
-BOOLEAN: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"})
-KINKED: Final = frozenset({"abs", "sign", "relu", "maximum", "minimum", "clip", "where"})
+BOOLEAN: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite"})
+# Those that choose between their operands or a number, and those that jump.
+KINKED: Final = frozenset(
+    {
+        *("abs", "sign", "relu", "maximum", "minimum", "clip", "where"),
+        *("floor", "ceil", "round", "floor_divide"),
+    }
+)
 
 # Relative to the expected number, or absolute below 1.
 TOLERANCE: Final[Mapping[str, float]] = {
@@ -66,6 +72,10 @@ SINGULAR: Final = (
 )
 
 _VARIANTS: Final[Mapping[str, tuple[Mapping[str, Any], ...]]] = {
+    "round": ({}, {"decimals": 2}, {"decimals": -1}),
+    "softplus": ({}, {"beta": 2.0, "threshold": 5.0}, {"beta": -1.5}),
+    "leaky_relu": ({}, {"negative_slope": -0.5}),
+    "elu": ({}, {"alpha": 0.5}),
     "gelu": ({"approximate": "none"}, {"approximate": "tanh"}),
     "clip": (
         {"min": -1.0, "max": 1.0},
@@ -88,6 +98,8 @@ PREDICATES: Final = [Case(spec) for spec in SPECS if spec.name in BOOLEAN]
 def _sample(rng: random.Random, domain: Domain) -> float:
     if domain == "bool":
         return float(rng.random() < 0.5)
+    if domain == "unit":
+        return rng.uniform(-1, 1)
     if domain == "positive":
         return rng.uniform(0.1, 3)
     if domain == "nonzero":

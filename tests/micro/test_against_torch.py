@@ -22,8 +22,10 @@ def torch_op(case: Case, *operands: torch.Tensor) -> torch.Tensor:
     name, args = case.spec.name, list(operands)
     if name == "where":
         args[0] = args[0] != 0
+    if name == "floor_divide":  # PyTorch's has no gradient
+        return torch.div(*args, rounding_mode="floor")
     function: Callable[..., Any] = (
-        torch.nn.functional.gelu if name == "gelu" else getattr(torch, name)
+        getattr(torch, name) if hasattr(torch, name) else getattr(torch.nn.functional, name)
     )
     out: torch.Tensor = function(*args, **case.attrs)
     return out

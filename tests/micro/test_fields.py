@@ -59,6 +59,47 @@ IEEE: Final[list[tuple[str, tuple[float, ...], float, tuple[float, ...]]]] = [
     ("relu", (0.0,), 0.0, (0.0,)),
     ("relu", (nan,), nan, (1.0,)),
     ("mul", (1e200, 1e200), inf, (1e200, 1e200)),
+    ("rsqrt", (0.0,), inf, (-inf,)),
+    ("rsqrt", (-1.0,), nan, (nan,)),
+    ("rsqrt", (1e300,), 1e-150, (-0.0,)),
+    ("reciprocal", (-0.0,), -inf, (-inf,)),
+    ("reciprocal", (1e-200,), 1e200, (-inf,)),
+    ("log2", (2.0**-1074,), -1074.0, (inf,)),
+    ("log2", (0.0,), -inf, (inf,)),
+    ("log10", (1e22,), 22.0, (1 / (1e22 * math.log(10)),)),
+    ("log10", (-1.0,), nan, (-1 / math.log(10),)),
+    ("exp2", (1023.0,), 2.0**1023, (math.log(2) * 2.0**1023,)),
+    ("exp2", (1024.0,), inf, (inf,)),
+    ("tan", (inf,), nan, (nan,)),
+    ("atan", (-inf,), -math.pi / 2, (0.0,)),
+    ("sinh", (-1000.0,), -inf, (inf,)),
+    ("cosh", (-1000.0,), inf, (-inf,)),
+    ("logsigmoid", (1000.0,), 0.0, (0.0,)),
+    ("logsigmoid", (-1000.0,), -1000.0, (1.0,)),
+    ("logsigmoid", (-inf,), -inf, (1.0,)),
+    ("softplus", (1000.0,), 1000.0, (1.0,)),
+    ("softplus", (-1000.0,), 0.0, (0.0,)),
+    ("softplus", (-40.0,), math.exp(-40), (math.exp(-40),)),
+    ("silu", (-1e4,), -0.0, (-0.0,)),
+    ("silu", (1e4,), 1e4, (1.0,)),
+    ("elu", (-1e-20,), -1e-20, (1.0,)),
+    ("elu", (-1e4,), -1.0, (0.0,)),
+    ("elu", (0.0,), 0.0, (1.0,)),
+    ("elu", (1000.0,), 1000.0, (1.0,)),
+    ("leaky_relu", (-0.0,), -0.0, (0.01,)),
+    ("floor", (-0.5,), -1.0, (0.0,)),
+    ("floor", (-inf,), -inf, (0.0,)),
+    ("ceil", (-0.5,), -0.0, (0.0,)),
+    ("ceil", (nan,), nan, (0.0,)),
+    ("round", (0.5,), 0.0, (0.0,)),
+    ("round", (1.5,), 2.0, (0.0,)),
+    ("round", (-0.25,), -0.0, (0.0,)),
+    ("floor_divide", (1.0, 0.1), 9.0, (0.0, 0.0)),
+    ("floor_divide", (-1.0, 0.0), -inf, (0.0, 0.0)),
+    ("remainder", (-7.0, 3.0), 2.0, (1.0, 3.0)),
+    ("remainder", (7.0, -3.0), -2.0, (1.0, 3.0)),
+    ("remainder", (1.0, 0.0), nan, (1.0, -inf)),
+    ("remainder", (inf, 1.0), nan, (1.0, nan)),
 ]
 
 
@@ -138,6 +179,37 @@ def test_rational_ops_are_exact_and_so_are_their_gradients() -> None:
     assert [type(v) for v in (y.data, a.grad, b.grad)] == [Fraction] * 3
 
 
+def test_rounding_and_quotients_of_fractions_are_exact() -> None:
+    a, b = Value(Fraction(-7, 2)), Value(Fraction(2, 3))
+    assert [x.data for x in (a.floor(), a.ceil(), a.round(), b.round(), b.round(1))] == [
+        *(-4, -3, -4, 1),
+        Fraction(7, 10),
+    ]
+    assert ((a // b).data, (a % b).data) == (-6, Fraction(1, 2))
+    assert (Value(Fraction(125)).round(-1).data, Value(Fraction(3)).exp2().data) == (120, 8)
+    assert (3 // b).data == 4 and (3 % b).data == Fraction(1, 3)
+    (a % b).backward()
+    assert (a.grad, b.grad) == (1, 6)
+    out = b.reciprocal() + a.leaky_relu(Fraction(1, 2))
+    out.backward()
+    assert (out.data, b.grad) == (Fraction(3, 2) - Fraction(7, 4), 6 - Fraction(9, 4))
+    for x in (a.floor(), a.ceil(), a.round(1), a // b, a % b, b.reciprocal(), out):
+        assert type(x.data) is Fraction
+    for operation in (micro.floor_divide, micro.remainder):
+        with pytest.raises(ZeroDivisionError, match="is no Fraction"):
+            operation(a, 0)
+
+
+def test_quotients_of_mpf_are_whole_and_their_remainders_small() -> None:
+    with mpmath.workdps(50):
+        a, b = Value(mpmath.mpf(10) ** 30 + mpmath.mpf("0.3")), Value(mpmath.mpf("0.1"))
+        q, r = a // b, a % b
+        assert q.data == mpmath.floor(q.data) and 0 <= r.data < b.data
+        assert abs(q.data * b.data + r.data - a.data) < mpmath.mpf(10) ** -18
+        assert (Value(mpmath.mpf(1)) // mpmath.mpf(0)).data == mpmath.inf
+        assert mpmath.isnan((Value(mpmath.mpf(1)) % mpmath.mpf(0)).data)
+
+
 def test_ties_split_exactly() -> None:
     a, b = Value(Fraction(1, 3)), Value(Fraction(1, 3))
     micro.maximum(a, b).backward()
@@ -163,7 +235,12 @@ def test_second_derivatives_of_fractions_are_exact_on_both_ways() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["sqrt", "exp", "log", "log1p", "expm1", "sin", "cos", "tanh", "sigmoid", "erf", "gelu"]
+    "name",
+    [
+        *("sqrt", "exp", "log", "log1p", "expm1", "sin", "cos", "tanh", "sigmoid", "erf", "gelu"),
+        *("rsqrt", "log2", "log10", "tan", "atan", "sinh", "cosh"),
+        *("logsigmoid", "silu"),
+    ],
 )
 def test_what_is_irrational_is_refused_for_a_fraction(name: str) -> None:
     x = Value(Fraction(1, 4))
@@ -213,7 +290,28 @@ MPMATH: Final[Mapping[str, Callable[..., Any]]] = {
     "sin": mpmath.sin,
     "cos": mpmath.cos,
     "tanh": lambda a: (mpmath.exp(2 * a) - 1) / (mpmath.exp(2 * a) + 1),
+    "reciprocal": lambda a: 1 / a,
+    "remainder": lambda a, b: a - b * mpmath.floor(a / b),
+    "rsqrt": lambda a: mpmath.power(a, mpmath.mpf(-1) / 2),
+    "exp2": lambda a: mpmath.exp(a * mpmath.log(2)),
+    "log2": lambda a: mpmath.log(a) / mpmath.log(2),
+    "log10": lambda a: mpmath.log(a) / mpmath.log(10),
+    "tan": mpmath.tan,
+    "atan": mpmath.atan,
+    "sinh": mpmath.sinh,
+    "cosh": mpmath.cosh,
     "sigmoid": lambda a: mpmath.exp(a) / (mpmath.exp(a) + 1),
+    "logsigmoid": lambda a: a - mpmath.log(1 + mpmath.exp(a)),
+    "softplus": lambda a: mpmath.log(1 + mpmath.exp(a)),
+    "softplus-beta=2.0-threshold=5.0": lambda a: (
+        a if a > 2.5 else mpmath.log(1 + mpmath.exp(2 * a)) / 2
+    ),
+    "softplus-beta=-1.5": lambda a: -mpmath.log(1 + mpmath.exp(-1.5 * a)) / 1.5,
+    "silu": lambda a: a / (1 + mpmath.exp(-a)),
+    "leaky_relu": lambda a: a if a > 0 else 0.01 * a,
+    "leaky_relu-negative_slope=-0.5": lambda a: a if a > 0 else -a / 2,
+    "elu": lambda a: a if a > 0 else mpmath.exp(a) - 1,
+    "elu-alpha=0.5": lambda a: a if a > 0 else (mpmath.exp(a) - 1) / 2,
     "erf": mpmath.erf,
     "gelu-approximate=none": lambda a: a * mpmath.ncdf(a),
     "gelu-approximate=tanh": lambda a: (
@@ -262,7 +360,8 @@ def test_mpf_has_the_conventions_at_kinks_and_poles() -> None:
         for point in c.smooth(4):
             precise = [Value(mpmath.mpf(p)) for p in point]
             floats = [Value(p) for p in point]
-            assert repr(float(c(*precise))) == repr(float(c(*floats)))
+            # An mpf has no -0.
+            assert repr(float(c(*precise)) + 0.0) == repr(float(c(*floats)) + 0.0)
             assert type(c(*precise).data) is mpmath.mpf
             assert c(*precise).partials() == c(*floats).partials()
     zero, one = Value(mpmath.mpf(0)), Value(mpmath.mpf(1))
@@ -280,7 +379,11 @@ def test_mpf_has_the_conventions_at_kinks_and_poles() -> None:
 
 # complex: holomorphic
 
-HOLOMORPHIC: Final = [c for c in SMOOTH if str(c) not in ("erf", "gelu-approximate=none")]
+# What compares numbers, or has no complex form in the standard library.
+REAL: Final = ("softplus", "leaky_relu", "elu", "remainder", "erf")
+HOLOMORPHIC: Final = [
+    c for c in SMOOTH if c.spec.name not in REAL and str(c) != "gelu-approximate=none"
+]
 
 
 @pytest.mark.parametrize("c", HOLOMORPHIC, ids=str)
@@ -327,6 +430,18 @@ def test_complex_never_raises_at_its_poles() -> None:
     assert Value(complex(-1)).sqrt().data == 1j
     assert micro.isinf(Value(complex(0, -inf)))
     assert micro.isnan(Value(complex(nan, 0)))
+
+
+@pytest.mark.parametrize("name", ["softplus", "leaky_relu", "elu", "floor", "round", "relu"])
+def test_what_compares_numbers_is_refused_for_complex_ones(name: str) -> None:
+    with pytest.raises(TypeError, match=f"^{name} of .complex.: .*(not supported|not defined)"):
+        getattr(Value(1j), name)()
+
+
+def test_complex_numbers_have_no_remainder() -> None:
+    for operation in (micro.remainder, micro.floor_divide):
+        with pytest.raises(TypeError, match=r"of .complex, complex.: .* not defined for 1j and"):
+            operation(Value(1j), 2)
 
 
 @pytest.mark.parametrize("name", ["erf", "gelu"])

@@ -507,6 +507,41 @@ def test_clip_with_crossed_bounds_gives_the_upper_one() -> None:
     assert (out.data, x.grad) == (-1.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [
+        *(("leaky_relu", "negative_slope"), ("elu", "alpha")),
+        *(("softplus", "beta"), ("softplus", "threshold"), ("clip", "min")),
+    ],
+)
+def test_a_parameter_is_a_plain_number_and_no_value(name: str, parameter: str) -> None:
+    x = Value(-0.5)
+    with pytest.raises(TypeError, match=f"^{name}: {parameter} must be a plain number, got Value"):
+        getattr(x, name)(**{parameter: Value(0.5)})
+    with pytest.raises(TypeError, match=f"{name}: {parameter} must be a number .*got str"):
+        getattr(x, name)(**{parameter: "0.5"})
+
+
+@pytest.mark.parametrize("decimals", [0.5, True, "1"])
+def test_round_takes_whole_decimals(decimals: object) -> None:
+    with pytest.raises(TypeError, match=r"round.*decimals must be an int"):
+        Value(0.5).round(decimals)  # type: ignore[arg-type]
+
+
+def test_rounding_a_number_whose_multiple_would_overflow_leaves_it() -> None:
+    assert Value(1e308).round(2).data == 1e308
+    assert Value(-1.7e308).round(-307).data == -1.7e308
+
+
+def test_steps_have_the_gradient_0_and_stay_in_the_graph() -> None:
+    x, y = Value(2.5), Value(-0.7)
+    for out in (x.sign(), x.floor(), x.ceil(), x.round(), x // y):
+        x.grad = y.grad = 0
+        (3 * out + x * y).backward()
+        assert (x.grad, y.grad) == (-0.7, 2.5)
+        assert micro.grad(out, x).data == 0
+
+
 def test_gelu_knows_two_forms() -> None:
     with pytest.raises(RuntimeError, match="gelu: approximate must be 'none' or 'tanh', got 'erf'"):
         Value(0.5).gelu("erf")

@@ -20,6 +20,7 @@ __all__ = [
     "nonzero",
     "positive",
     "real",
+    "unit",
 ]
 
 inf, nan = math.inf, math.nan
@@ -79,11 +80,21 @@ def nonzero(*shape: int) -> Any:
     return np.asarray(_rng.uniform(0.3, 2.0, shape) * _rng.choice([-1.0, 1.0], shape))
 
 
+def unit(*shape: int) -> Any:
+    return np.asarray(_rng.uniform(-0.95, 0.95, shape))
+
+
 def boolean(*shape: int) -> Any:
     return np.asarray(_rng.random(shape) < 0.5)
 
 
-SAMPLERS: Final = {"real": real, "positive": positive, "nonzero": nonzero, "bool": boolean}
+SAMPLERS: Final = {
+    "real": real,
+    "positive": positive,
+    "nonzero": nonzero,
+    "unit": unit,
+    "bool": boolean,
+}
 
 
 # Samples and refused calls of an op with one operand.

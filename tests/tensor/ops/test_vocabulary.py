@@ -53,6 +53,7 @@ def faults(
 
 # Their operands have at least one dimension.
 WITHOUT_0D = {
+    "std",
     *("matmul", "linear", "cat", "layer_norm", "attention_weights", "scaled_dot_product_attention"),
     *("rms_norm", "group_norm", "batch_moments", "batch_norm"),
     *("conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint", "max_pool2d"),
