@@ -274,6 +274,30 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
     # indexing
     _array_op("getitem", "a", symbol="[ ]", view=True, index=REQUIRED),
     _array_op("getitem_adjoint", "a", symbol="[ ]+=", index=REQUIRED, shape=REQUIRED),
+    _array_op(
+        "setitem",
+        "a value",
+        symbol="[ ]=",
+        kinks="0 to what was overwritten, also by a later value",
+        index=REQUIRED,
+        accumulate=False,
+    ),
+    _array_op("gather", "a index", "real index", dim=REQUIRED),
+    _array_op("gather_adjoint", "a index", "real index", dim=REQUIRED, shape=REQUIRED),
+    _array_op(
+        "scatter",
+        "a index src",
+        "real index real",
+        kinks="0 to what was overwritten, also by a later value",
+        dim=REQUIRED,
+    ),
+    _array_op("index_select", "a index", "real index", dim=REQUIRED),
+    _array_op("index_select_adjoint", "a index", "real index", dim=REQUIRED, length=REQUIRED),
+    _array_op("argsort", "a", differentiable=False, dim=-1, descending=False, stable=False),
+    _array_op(
+        "topk_indices", "a", differentiable=False, k=REQUIRED, dim=-1, largest=True, sorted=True
+    ),
+    _array_op("nonzero", "a", differentiable=False),
     _array_op("embedding", "weight indices", "real index"),
     _array_op("embedding_adjoint", "a indices", "real index", rows=REQUIRED),
     _array_op("one_hot", "indices", "index", differentiable=False, num_classes=REQUIRED),

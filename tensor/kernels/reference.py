@@ -21,6 +21,7 @@ from .special import erf
 
 __all__ = [
     "ACTIVATIONS",
+    "binary_cross_entropy",
     "cross_entropy",
     "cross_entropy_backward",
     "gelu",
@@ -286,6 +287,13 @@ def _classified(a: Array, target: Array, ignore_index: int) -> tuple[Array, Arra
     safe = classes if counted.all() else np.where(counted, classes, 0)
     check_rows(safe, a.shape[-1], what="target")
     return _rows(a), safe, counted
+
+
+@in_single
+def binary_cross_entropy(a: Array, target: Array) -> Any:
+    """Return the cross-entropy of probabilities ``a`` of two outcomes, each logarithm >= -100."""
+    log_p, log_q = (np.maximum(np.log(p), p.dtype.type(-100)) for p in (a, 1 - a))
+    return (target - 1) * log_q - target * log_p
 
 
 @in_single

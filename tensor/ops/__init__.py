@@ -52,6 +52,7 @@ for _name in ("__eq__", "__ne__"):
 # adjoints, of use to rules.
 _FUNCTIONS = {
     *("where", "cat", "stack", "linear", "layer_norm", "cross_entropy", "dropout"),
+    "binary_cross_entropy",
     *("getitem", "getitem_adjoint", "embedding", "embedding_adjoint", "one_hot", "cast"),
     *("rms_norm", "group_norm", "batch_moments", "batch_norm"),
     *("attention_weights", "scaled_dot_product_attention"),

@@ -15,6 +15,7 @@ from ..shapes import axis, size
 __all__ = [
     "batch_moments",
     "batch_norm",
+    "binary_cross_entropy",
     "cross_entropy",
     "dropout",
     "group_norm",
@@ -60,6 +61,26 @@ def cross_entropy(
         ValueError: numbers of rows that differ, or an unknown reduction.
     """
     return reference.cross_entropy(a, target, ignore_index, reduction, label_smoothing)
+
+
+@kernel("strict")
+def binary_cross_entropy(a: Operand, target: Operand) -> Any:
+    """Return ``-(target * log(a) + (1 - target) * log(1 - a))``, elementwise.
+
+    Logarithms are not let fall below -100. In the gradient of ``a``,
+    ``(a - target) / (a * (1 - a))``, the denominator is not let fall below 1e-12.
+
+    Raises:
+        ShapeError: the operands are not of one shape; nothing is broadcast.
+        RuntimeError: operands that are not floating, or not in [0, 1].
+    """
+    if a.shape != target.shape:
+        raise ShapeError(f"a and target must have one shape, got {a.shape} and {target.shape}")
+    for name, operand in (("a", a), ("target", target)):
+        check_floating(name, operand)
+        if not ((operand >= 0) & (operand <= 1)).all():
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+    return reference.binary_cross_entropy(a, target)
 
 
 @kernel("strict", fused=norms.layer_norm_backward)

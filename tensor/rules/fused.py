@@ -132,6 +132,13 @@ def _batch_norm_weight(xp: Any, g: Any, a: Any, statistics: Any, eps: float) -> 
 
 
 vjp("cross_entropy", a=_cross_entropy)
+vjp(
+    "binary_cross_entropy",
+    a=lambda xp, g, a, target: g * (a - target) / xp.maximum(a * (1 - a), 1e-12),
+    target=lambda xp, g, a: (
+        g * (xp.clip(xp.log(1 - a), min=-100.0) - xp.clip(xp.log(a), min=-100.0))
+    ),
+)
 vjp("layer_norm", a=_layer_norm_a, weight=_layer_norm_weight, bias=lambda xp, g: g)
 vjp("rms_norm", a=_rms_norm_a, weight=_rms_norm_weight)
 vjp(

@@ -57,6 +57,18 @@ def _bad_target(target: Any, error: type[Exception], *words: str, **attrs: Any) 
     return Bad((real(4, 3), target), error, ("cross_entropy", *words), attrs)
 
 
+def chance(*shape: int) -> Any:
+    return np.exp(-positive(*shape))
+
+
+def _binary_cross_entropy(a: Any, target: Any) -> Any:
+    return functional.binary_cross_entropy(a, target, reduction="none")
+
+
+def _bad_chance(a: Any, target: Any, error: type[Exception], *words: str) -> Bad:
+    return Bad((a, target), error, ("binary_cross_entropy", *words))
+
+
 def _layer_norm(a: Any, weight: Any, bias: Any, normalized_shape: Any, eps: float = 1e-5) -> Any:
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
     # PyTorch's second derivative fails where there is a bias but no weight.
@@ -145,6 +157,20 @@ FUSED: Final = {
             Sample((real(0, 3), np.zeros(0, np.int64))),
             Sample((np.array([[0.0, -inf], [1e4, -1e4]]), np.array([0, 1]))),
             Sample((np.array([[0.0, nan], [0.0, 1.0]]), np.array([0, 1]))),
+        ),
+    ),
+    "binary_cross_entropy": Case(
+        _binary_cross_entropy,
+        tuple(
+            Sample((chance(*shape), chance(*shape))) for shape in ((), (4,), (3, 2), (1, 1), (0, 3))
+        ),
+        (
+            _bad_chance(np.array([0.5, 1.1]), chance(2), RuntimeError, "a", "between 0 and 1"),
+            _bad_chance(np.array([0.5, nan]), chance(2), RuntimeError, "between 0 and 1"),
+            _bad_chance(chance(2), np.array([-0.1, 0.5]), RuntimeError, "target", "between 0"),
+            _bad_chance(np.array([0, 1]), np.array([0, 1]), RuntimeError, "a", "int64"),
+            _bad_chance(chance(4, 1), chance(4), ShapeError, "(4, 1)", "(4,)"),
+            _bad_chance(chance(2), [0.0, 1.0], TypeError, "target", "list"),
         ),
     ),
     "layer_norm": Case(
