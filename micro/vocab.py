@@ -218,6 +218,7 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
     _array_op(
         "norm",
         "a",
+        "nonzero",
         kinks="0 where the norm is 0, and at 0 if p < 2; 1/n to each of n ties for p = +-inf",
         p=2,
         dim=None,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from tensor import ShapeError
-from tests.tensor.ops.table import Bad, Case, Sample, inf, nan, real
+from tests.tensor.ops.table import Bad, Case, Sample, inf, nan, nonzero, real
 
 __all__ = ["REDUCTIONS"]
 
@@ -210,10 +210,10 @@ REDUCTIONS: Final = {
     ),
     "norm": Case(
         _norm,
-        _each([real(3, 4)], [{"p": p, "dim": d} for p in _ORDERS for d in (None, 0)])
-        + _each([real(2, 3, 4)], [{"p": p, "dim": (0, -1), "keepdim": True} for p in _ORDERS])
-        + _each([real()], [{}, {"p": 3, "dim": 0}, {"p": inf, "dim": -1}])
-        + _each([real(0, 3)], [{}, {"dim": 0}, {"p": inf, "dim": 1}, {"p": 3}]),
+        _each([nonzero(3, 4)], [{"p": p, "dim": d} for p in _ORDERS for d in (None, 0)])
+        + _each([nonzero(2, 3, 4)], [{"p": p, "dim": (0, -1), "keepdim": True} for p in _ORDERS])
+        + _each([nonzero()], [{}, {"p": 3, "dim": 0}, {"p": inf, "dim": -1}])
+        + _each([nonzero(0, 3)], [{}, {"dim": 0}, {"p": inf, "dim": 1}, {"p": 3}]),
         (
             *_no_such_dim("norm"),
             *_repeated_dim("norm"),

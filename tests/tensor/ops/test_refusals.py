@@ -56,7 +56,7 @@ def test_a_bad_call_is_refused_with_a_reason_and_changes_nothing(name: str, bad:
         grad(out, requiring(good), Tensor(weights_for(out)))
 
 
-SHAPES = [(name, bad) for name in VOCAB for bad in CASES[name].bad if bad.error is ShapeError]
+SHAPES = [(name, bad) for name in CASES for bad in CASES[name].bad if bad.error is ShapeError]
 
 
 @pytest.mark.parametrize("base", [RuntimeError, ValueError])
