@@ -1,16 +1,30 @@
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import tensor
-from tensor import GradcheckError, Tensor, default_generator, gradcheck, gradgradcheck, no_grad
+from tensor import (
+    GradcheckError,
+    Tensor,
+    default_generator,
+    engine,
+    gradcheck,
+    gradgradcheck,
+    no_grad,
+)
 from tensor.dispatch import OPS, Rule
 from tensor.tensor import from_numpy
+
+# The function has the module's name.
+gradcheck_module = importlib.import_module("tensor.gradcheck")
 
 VALUES = np.array([[-1.3, 0.4, 0.9], [2.1, -0.2, 1.7]])
 
@@ -323,6 +337,165 @@ def test_a_fault_beside_a_kink_is_found() -> None:
 def test_a_check_in_which_nothing_could_be_judged_fails() -> None:
     with pytest.raises(GradcheckError, match="nothing could be checked"):
         gradcheck(tensor.relu, leaf([0.0, 0.0]))
+
+
+# Flags: a fault each that is found because of the flag alone
+
+
+def test_the_whole_jacobian_finds_what_one_combination_of_the_outputs_cancels() -> None:
+    (w,) = gradcheck_module._weights([leaf([0.0, 0.0])])
+    unseen = Tensor(np.array([w[1], -w[0]]))
+
+    def func(x: Tensor) -> Tensor:
+        return x * x + unseen * (x.sum() - frozen(x.sum()))
+
+    assert gradcheck(func, leaf([0.5, 1.5]), fast_mode=True)
+    with pytest.raises(GradcheckError, match=r"4 of 4 .*outputs\[0\] at \[1\] by inputs\[0\]"):
+        gradcheck(func, leaf([0.5, 1.5]))
+
+
+def test_the_whole_jacobian_finds_what_one_combination_of_the_gradients_cancels() -> None:
+    (w,) = gradcheck_module._weights([leaf([0.0, 0.0])])
+    unseen = Tensor(np.array([w[1], -w[0]]))
+
+    def func(x: Tensor) -> Tensor:  # its gradient, 2 x, has the wrong derivative 2 + unseen
+        return (x * x).sum() + 0.5 * (unseen * (x - frozen(x))).sum() * (x - frozen(x)).sum()
+
+    x, ones = leaf([0.5, 1.5]), Tensor(1.0, dtype="float64")
+    assert gradcheck(func, x) and gradcheck(func, x, fast_mode=True)
+    with pytest.raises(GradcheckError, match=r"of the Jacobian"):
+        gradgradcheck(func, x, ones)
+
+
+def test_one_combination_needs_one_backward_pass_for_the_derivatives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passes: list[int] = []
+
+    def counted(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        passes.append(1)
+        return tensor.grad(outputs, *args, **kwargs)
+
+    monkeypatch.setattr(gradcheck_module, "grad", counted)
+    counts = []
+    for fast_mode in (True, False):
+        passes.clear()
+        gradcheck(lambda x: x * x, leaf(), fast_mode=fast_mode, check_undefined_grad=False)
+        counts.append(len(passes))
+    assert counts == [2, 2 + 6]
+
+
+def test_a_rule_that_is_wrong_for_a_gradient_of_0_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rule(xp: Any, g: Any, a: Any) -> Any:
+        array = g.data if isinstance(g, Tensor) else g
+        return g * (2 * a) + (0.0 if array.any() else 1.0)
+
+    monkeypatch.setitem(OPS["square"].rules, "a", Rule(rule, ("a",)))
+    assert gradcheck(tensor.square, leaf(), check_undefined_grad=False)
+    with pytest.raises(GradcheckError, match=r"gradient of 0 for every output .* off by 1$"):
+        gradcheck(tensor.square, leaf())
+    assert gradgradcheck(tensor.square, leaf(), check_undefined_grad=False)
+
+
+def test_an_output_without_a_gradient_that_changes_another_is_found() -> None:
+    def func(x: Tensor) -> tuple[Tensor, Tensor]:
+        a, b = x * 2, x * 3
+        seen: list[Tensor] = []
+        b.register_hook(seen.append)
+
+        def hook(g: Tensor) -> Tensor | None:
+            if not seen:
+                return g * 2
+            seen.clear()
+            return None
+
+        a.register_hook(hook)
+        return a, b
+
+    assert gradcheck(func, leaf(), fast_mode=True, check_undefined_grad=False)
+    with pytest.raises(GradcheckError, match=r"outputs\[0\] alone, none for the others"):
+        gradcheck(func, leaf(), fast_mode=True)
+
+
+def test_of_a_gradient_that_is_infinite_a_gradient_of_0_says_nothing() -> None:
+    with pytest.warns(UserWarning, match="func is not finite nearby"):
+        assert gradcheck(tensor.sqrt, leaf([1.0, 0.0]), check_undefined_grad=True)
+
+
+@pytest.mark.parametrize(
+    ("check", "op", "operand"), [(gradcheck, "square", "a"), (gradgradcheck, "mul", "b")]
+)
+def test_a_gradient_of_another_dtype_is_found(
+    check: Any, op: str, operand: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = OPS[op].rules[operand]
+
+    def rule(xp: Any, g: Any, a: Any) -> Any:
+        return xp.cast(right.function(xp, g, a), "float32")
+
+    monkeypatch.setitem(OPS[op].rules, operand, Rule(rule, ("a",)))
+    monkeypatch.setattr(engine, "_fitted", lambda xp, node, i, g: g)
+    assert check(tensor.square, leaf(np.array([0.5, 1.5])))
+    with pytest.raises(GradcheckError, match=r"gradient of inputs\[\d\] is float32, .* float64"):
+        check(tensor.square, leaf(np.array([0.5, 1.5])), check_grad_dtypes=True)
+
+
+def test_right_gradients_have_the_dtype_of_their_inputs() -> None:
+    assert gradcheck(lambda x: x.exp(), leaf(), check_grad_dtypes=True)
+    assert gradgradcheck(lambda x: x.exp(), leaf(), check_grad_dtypes=True)
+
+
+def test_a_rule_that_takes_gradients_for_contiguous_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def rule(xp: Any, g: Any, a: Any) -> Any:
+        if isinstance(g, Tensor) and not g.data.flags.c_contiguous:
+            g = Tensor(g.data)  # a copy to work on, and the history is lost
+        return g * (2 * a)
+
+    assert gradgradcheck(tensor.square, leaf(), gen_non_contig_grad_outputs=True)
+    monkeypatch.setitem(OPS["square"].rules, "a", Rule(rule, ("a",)))
+    assert gradgradcheck(tensor.square, leaf())
+    with pytest.raises(GradcheckError, match=r"by inputs\[1\]"):
+        gradgradcheck(tensor.square, leaf(), gen_non_contig_grad_outputs=True)
+
+
+REFUSED = {
+    gradcheck: {
+        "check_batched_grad": (True, "there is no vmap"),
+        "check_batched_forward_grad": (True, "there is no vmap"),
+        "check_forward_ad": (True, "no forward-mode .* jvp is made of two backward passes"),
+        "check_backward_ad": (False, "nothing would be checked"),
+        "masked": (True, "no sparse Tensors"),
+    },
+    gradgradcheck: {
+        "check_batched_grad": (True, "there is no vmap"),
+        "check_fwd_over_rev": (True, "no forward-mode"),
+        "check_rev_over_rev": (False, "nothing would be checked"),
+        "masked": (True, "no sparse Tensors"),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("check", "flag"), [(check, flag) for check, flags in REFUSED.items() for flag in flags]
+)
+def test_a_flag_for_what_there_is_not_is_refused(check: Any, flag: str) -> None:
+    value, reason = REFUSED[check][flag]
+    other = rf"{check.__name__}: {flag}={value}: .*{reason}.*; pass {flag}={not value}"
+    with pytest.raises(NotImplementedError, match=other):
+        check(lambda x: x * 2, leaf(), raise_exception=False, **{flag: value})
+    assert check(lambda x: x * 2, leaf(), **{flag: not value})
+
+
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+def test_the_parameters_are_those_of_pytorch(check: Any) -> None:
+    theirs = inspect.signature(getattr(torch.autograd, check.__name__)).parameters
+    ours = inspect.signature(check).parameters
+    assert list(ours) == list(theirs)
+    assert [p.kind for p in ours.values()] == [p.kind for p in theirs.values()]
+    differ = {n for n, p in ours.items() if p.default != theirs[n].default}
+    assert differ == {"atol", "rtol"}  # stricter
 
 
 # Calls that are refused
