@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 import tensor as st
 from tensor import Tensor, grad, no_grad
 from tensor.dispatch import OPS
-from tests.tensor.engine.helpers import cases, collector_off, leaf, weights
+from tests.tensor.engine.helpers import blocks_left_behind, cases, collector_off, leaf, weights
 
 
 def network(x: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -102,21 +101,6 @@ def test_errors_hold_nothing_back() -> None:
             y @ weights(4)
         del y
         assert ref() is None
-
-
-def blocks_left_behind(step: Callable[[], object], count: int) -> int:
-    """How many blocks of memory ``count`` steps leave allocated.
-
-    Python keeps up to 2,000 freed tuples of each length for later use: as many steps before the
-    count begins see to that.
-    """
-    with collector_off():
-        for _ in range(count):
-            step()
-        before = sys.getallocatedblocks()
-        for _ in range(count):
-            step()
-        return sys.getallocatedblocks() - before
 
 
 # Far below one block for each step.
