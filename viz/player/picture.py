@@ -54,10 +54,9 @@ class Picture:
             for text in group.findall("text"):
                 text.set("data-row", "edge")
 
-    def svg(self) -> str:
-        """The picture as it is after the last step."""
-        last = len(self.story.steps) - 1
-        return ET.tostring(self._at(last), encoding="unicode")
+    def svg(self, n: int = -1) -> str:
+        """The picture as it is after step ``n``; after the last one, if not given."""
+        return ET.tostring(self._at(range(len(self.story.steps))[n]), encoding="unicode")
 
     def png(self, n: int, scale: float) -> bytes:
         """Step ``n`` as PNG: the picture, what moves in it, and below it what the step says.

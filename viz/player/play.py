@@ -36,10 +36,13 @@ def play(
 
     The page is one file that needs no server and no network. It shows what the engine did: a
     backward pass is run for it, and each contribution to a gradient is a step, in the order in
-    which the engine added it. Gradients, versions and the graph stay as they are; hooks are called
-    as in any pass. A graph that a backward pass has freed cannot be played: play it before, or
-    keep it with ``retain_graph=True``. Ops made within ``record_sites()`` are shown with the line
-    of code that made them.
+    which the engine added it. Forward, the ops come in the order in which they were made if they
+    are numbered (``sequence``), else each after its operands, from left to right.
+
+    Gradients, versions and the graph stay as they are; hooks are called as in any pass. A graph
+    that a backward pass has freed cannot be played: play it before, or keep it with
+    ``retain_graph=True``. Ops made within ``record_sites()`` are shown with the line of code that
+    made them.
 
     Args:
         obj: a micro.Value or a tensor.Tensor with one element, or any object that ``draw`` takes
@@ -69,7 +72,7 @@ def play(
     path, folder = Path(path), None if frames is None else Path(frames)
     _check(path, folder)
     checked_options("play", max_nodes, direction)
-    if not isinstance(obj, Playable):
+    if isinstance(obj, type) or not isinstance(obj, Playable):
         raise TypeError(
             f"play: obj is a {type(obj).__name__}; wanted the result of a computation that has "
             "trace_backward, such as a micro.Value or a tensor.Tensor"

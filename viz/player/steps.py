@@ -11,7 +11,7 @@ from ..graph import Graph, Node, Walk
 from ..summary import Summary
 from .numbers import exact, is_finite, short, show
 from .rules import rule_text, words
-from .sites import site_of
+from .sites import of_record, site_of
 from .trace import Contribution, Trace
 
 __all__ = ["Phase", "Show", "Step", "Story", "tell"]
@@ -112,8 +112,7 @@ class _Teller:
         self.place.setdefault(id(getattr(self.records[0], "node", None)), 0)
         self.contributions = trace.contributions
         self.leaves = [(self.place[id(leaf)], g) for leaf, g in trace.leaves]
-        visited = list(dict.fromkeys(self._node(c) for c in self.contributions))
-        self.ops = [i for i in _forward_order(self.inputs, visited) if self.inputs[i]]
+        self.ops = self._in_forward_order()
         self.values = self._values()
         self.graph = self._named(graph)
         self.names = [self._name(node) for node in self.graph.nodes]
@@ -141,6 +140,15 @@ class _Teller:
         return Story(graph, tuple(self.names), tuple(blank), tuple(steps))
 
     # What is known of the graph
+
+    def _in_forward_order(self) -> list[int]:
+        """The ops in the order in which they were made, if that was recorded.
+
+        If not, in one in which they can have been made: each after its operands, left to right.
+        """
+        ops = [i for i in _operands_first(self.inputs) if self.inputs[i]]
+        made = [of_record(self.records[i], "sequence") for i in ops]
+        return ops if None in made else [i for _, i in sorted(zip(made, ops, strict=True))]
 
     def _node(self, c: Contribution) -> int:
         return self.place[id(c.node)]
@@ -354,11 +362,11 @@ class _Teller:
         return "\n".join(parts)
 
 
-def _forward_order(inputs: Sequence[Sequence[int]], visited: Sequence[int]) -> list[int]:
-    """The order of a backward pass reversed, with what it does not visit where it is needed."""
+def _operands_first(inputs: Sequence[Sequence[int]]) -> list[int]:
+    """All nodes, each after its inputs."""
     order: list[int] = []
     found: set[int] = set()
-    stack = [(i, False) for i in (0, *visited)]
+    stack = [(0, False)]
     while stack:
         i, inputs_are_placed = stack.pop()
         if inputs_are_placed:
