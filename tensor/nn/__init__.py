@@ -8,7 +8,17 @@ from ._containers import ModuleDict, ModuleList, Sequential
 from ._dropout import Dropout
 from ._embedding import Embedding
 from ._linear import Linear
-from ._losses import CrossEntropyLoss, L1Loss, MSELoss
+from ._losses import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MSELoss,
+    NLLLoss,
+    SmoothL1Loss,
+)
 from ._module import Module
 from ._norm import LayerNorm
 from ._parameter import Buffer, Parameter
@@ -16,12 +26,16 @@ from ._shape import Flatten, Identity
 
 __all__ = [
     "GELU",
+    "BCELoss",
+    "BCEWithLogitsLoss",
     "Buffer",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
     "Flatten",
+    "HuberLoss",
     "Identity",
+    "KLDivLoss",
     "L1Loss",
     "LayerNorm",
     "Linear",
@@ -30,10 +44,12 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
+    "NLLLoss",
     "Parameter",
     "ReLU",
     "Sequential",
     "Sigmoid",
+    "SmoothL1Loss",
     "Softmax",
     "Tanh",
     "functional",

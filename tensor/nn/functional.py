@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import ops
-from ..errors import ShapeError
 from ..functions import dropout
 from ..ops import gelu, linear, log_softmax, one_hot, relu, sigmoid, softmax, tanh
 from ..tensor import Tensor
+from ._loss_functions import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+)
 
 __all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
     "cross_entropy",
     "dropout",
     "embedding",
     "gelu",
+    "huber_loss",
+    "kl_div",
     "l1_loss",
     "layer_norm",
     "linear",
     "log_softmax",
     "mse_loss",
+    "nll_loss",
     "one_hot",
     "relu",
     "sigmoid",
+    "smooth_l1_loss",
     "softmax",
     "tanh",
 ]
@@ -78,87 +91,3 @@ def layer_norm(
         ShapeError: shapes that do not fit.
     """
     return ops.layer_norm(input, weight, bias, normalized_shape, eps)
-
-
-def check_reduction(name: str, reduction: str) -> None:
-    """Raise ValueError unless ``reduction`` is "mean", "sum" or "none"."""
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
-
-
-def _reduced(losses: Tensor, reduction: str) -> Tensor:
-    if reduction == "none":
-        return losses
-    return losses.mean() if reduction == "mean" else losses.sum()
-
-
-def cross_entropy(
-    input: Tensor,
-    target: Any,
-    *,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
-    """Return the cross-entropy of logits against class numbers.
-
-    ``-log(softmax(input)[target])`` for every target; with smoothing s over C
-    classes the wanted distribution is ``1 - s`` at the target plus ``s / C``
-    everywhere.
-
-    Args:
-        input: logits (C,), (N, C) or (N, C, d1, ...).
-        target: class numbers (), (N,) or (N, d1, ...).
-        ignore_index: targets of this class do not count.
-        reduction: "mean" over the targets that count (NaN if none does), "sum" or "none".
-        label_smoothing: s, in [0, 1].
-
-    Raises:
-        IndexError: a class outside [0, C).
-        RuntimeError: targets that are not integers.
-        ValueError: shapes that do not fit, an unknown reduction, smoothing outside [0, 1].
-    """
-    options = (ignore_index, reduction, label_smoothing)
-    if input.ndim <= 2:
-        return ops.cross_entropy(input, target, *options)
-    shape = (input.shape[0], *input.shape[2:])  # (N, d1, ...)
-    if np.shape(target) != shape:
-        raise ShapeError(
-            f"cross_entropy: input of shape {input.shape} needs target of shape {shape}, "
-            f"got {np.shape(target)}"
-        )
-    classes_last = input.permute(0, *range(2, input.ndim), 1)  # (N, d1, ..., C)
-    logits = classes_last.reshape(math.prod(shape), input.shape[1])
-    losses = ops.cross_entropy(logits, target.reshape(-1), *options)
-    return losses.reshape(shape) if reduction == "none" else losses
-
-
-def _difference(name: str, input: Tensor, target: Any, reduction: str) -> Tensor:
-    check_reduction(name, reduction)
-    if np.shape(input) != np.shape(target):
-        raise ShapeError(
-            f"{name}: input has shape {np.shape(input)} and target {np.shape(target)}; they must "
-            "be equal, because broadcasting would average over the wrong number of elements: "
-            "reshape one of them"
-        )
-    return ops.sub(input, target)
-
-
-def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
-    """Return the mean (or sum, or "none" of them) of ``(input - target)**2``.
-
-    Raises:
-        ShapeError: the shapes are not equal; nothing is broadcast.
-        ValueError: an unknown reduction.
-    """
-    return _reduced(_difference("mse_loss", input, target, reduction).square(), reduction)
-
-
-def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
-    """Return the mean (or sum, or "none" of them) of ``|input - target|``; gradient 0 at 0.
-
-    Raises:
-        ShapeError: the shapes are not equal; nothing is broadcast.
-        ValueError: an unknown reduction.
-    """
-    return _reduced(_difference("l1_loss", input, target, reduction).abs(), reduction)
