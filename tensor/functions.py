@@ -19,7 +19,10 @@ __all__ = [
     "Extremum",
     "arange",
     "dropout",
+    "eye",
     "full",
+    "full_like",
+    "linspace",
     "max",
     "min",
     "ones",
@@ -168,6 +171,28 @@ def zeros_like(a: Tensor, *, dtype: Any = None) -> Tensor:
 def ones_like(a: Tensor, *, dtype: Any = None) -> Tensor:
     """Return ones of the shape of ``a``, and of its dtype unless another is given."""
     return ones(a.shape, dtype=a.dtype if dtype is None else dtype)
+
+
+def full_like(a: Tensor, fill_value: float, *, dtype: Any = None) -> Tensor:
+    """Return a Tensor of the shape of ``a``, and of its dtype unless another is given, filled."""
+    return full(a.shape, fill_value, dtype=a.dtype if dtype is None else dtype)
+
+
+def eye(
+    n: int, m: int | None = None, *, dtype: Any = float32, requires_grad: bool = False
+) -> Tensor:
+    """Return a matrix (n, m), square by default, with 1 on the diagonal and 0 elsewhere."""
+    rows, columns = size((n, n if m is None else m), what="eye")
+    return _made(np.eye(rows, columns, dtype=as_dtype(dtype)), requires_grad)
+
+
+def linspace(
+    start: float, end: float, steps: int, *, dtype: Any = float32, requires_grad: bool = False
+) -> Tensor:
+    """Return ``steps`` numbers at equal distances, from ``start`` up to and including ``end``."""
+    (count,) = size(steps, what="linspace")
+    numbers = np.linspace(start, end, count).astype(as_dtype(dtype))
+    return _made(numbers, requires_grad)
 
 
 def arange(start: float, end: float | None = None, step: float = 1, *, dtype: Any = None) -> Tensor:

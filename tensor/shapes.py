@@ -31,8 +31,10 @@ def axis(dim: Any, ndim: int, *, what: str = "") -> int:
     return number % limit
 
 
-def axes(dim: Any, ndim: int) -> tuple[int, ...]:
+def axes(dim: Any, ndim: int, *, what: str = "") -> tuple[int, ...]:
     """Return ``dim``, an integer, several or None for all, as a tuple counted from the front.
+
+    ``what`` is whose dimensions they are, for messages; kernels need not say.
 
     Raises:
         ShapeError: a dimension is named twice.
@@ -40,9 +42,9 @@ def axes(dim: Any, ndim: int) -> tuple[int, ...]:
     if dim is None:
         return tuple(range(ndim))
     given = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
-    found = tuple(axis(d, ndim) for d in given)
+    found = tuple(axis(d, ndim, what=what) for d in given)
     if len(set(found)) != len(found):
-        raise ShapeError(f"dim {given} names a dimension twice")
+        raise ShapeError(f"{f'{what}: ' if what else ''}dim {given} names a dimension twice")
     return found if ndim else ()
 
 

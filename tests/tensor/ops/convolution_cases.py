@@ -220,7 +220,8 @@ CONVOLUTION: Final = {
             refused("col2im", (4, 5), ShapeError, "4", "2 x 2", output_size=3, kernel_size=2),
             refused(
                 *("col2im", (4, 4), ShapeError, "output_size", "-1"),
-                **{"output_size": -1, "kernel_size": 2},
+                output_size=-1,
+                kernel_size=2,
             ),
             *_bad_columns("col2im", (4, 4), output_size=3),
         ),

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from tensor import ShapeError
-from tests.tensor.ops.table import Bad, Case, real, refused, view
+from tests.tensor.ops.table import Bad, Case, refused, view
 
 __all__ = ["REARRANGEMENT"]
 
@@ -179,11 +179,17 @@ REARRANGEMENT: Final = {
         (
             refused(
                 *("unfold_adjoint", (4, 3), ShapeError, "(5, 3)", "(4, 3)"),
-                **{"shape": (7,), "dim": 0, "size": 3, "step": 1},
+                shape=(7,),
+                dim=0,
+                size=3,
+                step=1,
             ),
             refused(
                 *("unfold_adjoint", (5, 3), ShapeError, "[0, 7]", "8"),
-                **{"shape": (7,), "dim": 0, "size": 8, "step": 1},
+                shape=(7,),
+                dim=0,
+                size=8,
+                step=1,
             ),
         ),
     ),
