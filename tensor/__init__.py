@@ -25,6 +25,7 @@ from .modes import (
     record_sites,
     set_grad_enabled,
 )
+from .program import Program, trace
 from .random import Generator, default_generator, manual_seed
 from .scalarize import Scalarized, scalarize
 from .tensor import Tensor, from_numpy
@@ -33,6 +34,7 @@ from .transforms import hessian, hvp, jacobian, jvp, vhp, vjp
 __all__ = [
     "Generator",
     "GradcheckError",
+    "Program",
     "Scalarized",
     "ShapeError",
     "Tensor",
@@ -69,6 +71,7 @@ __all__ = [
     "remove_op",
     "scalarize",
     "set_grad_enabled",
+    "trace",
     "vhp",
     "vjp",
 ]

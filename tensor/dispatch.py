@@ -27,6 +27,7 @@ from .errors import ShapeError
 from .graph import SYMBOLS, Constant, Edge, Node, Saved, Version, user_site
 from .rules import RULES
 from .tensor import Tensor
+from .tracing import TRACER
 
 __all__ = [
     "KEEP_CONSTANTS",
@@ -315,6 +316,9 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
     else:
         if needed and op.differentiable and modes.is_grad_enabled():
             _record(op, inputs, arrays, attrs, result)
+        tracer = TRACER.get()
+        if tracer is not None:
+            tracer.note(op.name, inputs, arrays, attrs, out)
         if modes.is_anomaly_enabled():
             _examine(op, result)
         elif result.node is not None and modes.is_recording_sites():

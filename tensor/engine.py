@@ -23,6 +23,7 @@ from .errors import ShapeError
 from .graph import Array, Constant, Edge, Node, Recipe, Recomputation, Saved
 from .rules import anchored
 from .tensor import Tensor
+from .tracing import TRACER
 
 __all__ = ["backward", "grad", "trace_backward"]
 
@@ -58,7 +59,7 @@ def backward(
             ``grad`` has changed then.
     """
     outputs = _listed("backward: tensors", tensors)
-    seeds = _seeds("backward", outputs, grad_tensors, create_graph)
+    seeds = _seeds("backward", outputs, grad_tensors)
     chosen = None if inputs is None else _wanted("backward", inputs)
     keep = create_graph if retain_graph is None else retain_graph
     found = _Pass(outputs, seeds, chosen, create_graph, keep).run()
@@ -70,7 +71,7 @@ def backward(
                     f"{tensor._grad.shape}: the Tensor was given other data; set its grad to None"
                 )
         for tensor, value in found.values():
-            _collect(tensor, value, create_graph)
+            _collect(tensor, value)
 
 
 def grad(
@@ -100,12 +101,12 @@ def grad(
     """
     given = _listed("grad: outputs", outputs)
     wanted = _wanted("grad", inputs)
-    seeds = _seeds("grad", given, grad_outputs, create_graph)
+    seeds = _seeds("grad", given, grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
     found = _Pass(given, seeds, wanted, create_graph, keep, unused=allow_unused).run()
     results: dict[int, Tensor] = {}
     for key, (_, value) in found.items():
-        results[key] = value if create_graph else Tensor._wrap(value)
+        results[key] = value if isinstance(value, Tensor) else Tensor._wrap(value)
     return tuple(results.get(id(_edge(tensor))) for tensor in wanted)
 
 
@@ -131,7 +132,7 @@ def trace_backward(tensor: Tensor, observe: Callable[..., object]) -> list[tuple
     Raises:
         RuntimeError: as ``backward``.
     """
-    seeds = _seeds("backward", [tensor], None, False)
+    seeds = _seeds("backward", [tensor], None)
     found = _WatchedPass([tensor], seeds, observe).run()
     return [(leaf, value) for leaf, value in found.values() if leaf.node is None]
 
@@ -162,7 +163,7 @@ def _edge(tensor: Tensor) -> Node | Tensor:
     return tensor if tensor.node is None else tensor.node
 
 
-def _seeds(name: str, outputs: list[Tensor], given: Any, create_graph: bool) -> list[Gradient]:
+def _seeds(name: str, outputs: list[Tensor], given: Any) -> list[Tensor]:
     """Return a gradient for every output, of its shape and dtype; check all first."""
     if given is None:
         given = [None] * len(outputs)
@@ -171,7 +172,7 @@ def _seeds(name: str, outputs: list[Tensor], given: Any, create_graph: bool) -> 
     given = list(given)
     if len(given) != len(outputs):
         raise RuntimeError(f"{name}: got {len(given)} gradients for {len(outputs)} outputs")
-    seeds: list[Gradient] = []
+    seeds: list[Tensor] = []
     for i, (tensor, seed) in enumerate(zip(outputs, given, strict=True)):
         if not tensor.requires_grad:
             raise RuntimeError(
@@ -186,6 +187,9 @@ def _seeds(name: str, outputs: list[Tensor], given: Any, create_graph: bool) -> 
                     f"{tensor.shape}; pass a gradient of that shape or reduce it first"
                 )
             seed = Tensor._wrap(np.ones(tensor.shape, tensor.dtype))
+            tracer = TRACER.get()
+            if tracer is not None:
+                tracer.constant(seed)
         elif not isinstance(seed, Tensor):
             seed = Tensor(seed)
         if seed.shape != tensor.shape:
@@ -195,7 +199,7 @@ def _seeds(name: str, outputs: list[Tensor], given: Any, create_graph: bool) -> 
             )
         if seed.dtype != tensor.dtype:
             seed = seed.to(tensor.dtype)
-        seeds.append(seed if create_graph else seed.data)
+        seeds.append(seed)
     return seeds
 
 
@@ -205,13 +209,15 @@ class _Pass:
     def __init__(
         self,
         outputs: list[Tensor],
-        seeds: list[Gradient],
+        seeds: list[Tensor],
         targets: list[Tensor] | None,
         record: bool,
         keep: bool,
         unused: bool = True,
     ) -> None:
-        self.record = record
+        self.graph = record
+        # A pass that is traced runs on the recording ops too, though it may record nothing.
+        self.record = record or TRACER.get() is not None
         self.keep = keep
         self.grads: dict[int, Gradient] = {}
         self.owned: set[int] = set()
@@ -232,7 +238,7 @@ class _Pass:
                 _check(node, node.saved)
         for root, seed in zip(roots, seeds, strict=True):
             if self.useful is None or id(root) in self.useful:
-                self._add(root, seed, fresh=False)
+                self._add(root, seed if self.record else seed.data, fresh=False)
 
     def _toward_targets(self) -> set[int]:
         """Return what lies on a path from the outputs to a target, targets included."""
@@ -260,7 +266,7 @@ class _Pass:
 
     def run(self) -> dict[int, tuple[Tensor, Gradient]]:
         """Return the gradient of every target (or leaf, or retained Tensor) that one reached."""
-        with modes.set_grad_enabled(self.record):
+        with modes.set_grad_enabled(self.graph):
             anomaly = modes.is_anomaly_enabled()
             for node in self.order:
                 g = self.grads.pop(id(node), None)
@@ -381,7 +387,7 @@ class _Pass:
             return quietly().run(rule.function, raw, g, **given)
         try:
             gradient = rule.function(recording, g, **given)
-            if op.variadic or gradient is None:
+            if op.variadic or gradient is None or not self.graph:
                 return gradient
             if not gradient.requires_grad and not g.requires_grad:
                 for value in given.values():
@@ -420,7 +426,7 @@ class _WatchedPass(_Pass):
     """A pass that reports each contribution when it has been added."""
 
     def __init__(
-        self, outputs: list[Tensor], seeds: list[Gradient], observe: Callable[..., object]
+        self, outputs: list[Tensor], seeds: list[Tensor], observe: Callable[..., object]
     ) -> None:
         self.observe = observe
         self.visited: tuple[Node, Gradient, Iterator[int]] | None = None
@@ -549,7 +555,8 @@ def _revived(saved: Saved, edge: Edge) -> Tensor:
         tensor: Tensor = recording.cast(edge, saved.array.dtype)
         tensor._array = saved.array
     else:
-        tensor = Tensor._wrap(saved.array, edge if isinstance(edge, Node) else None)
+        node = edge if isinstance(edge, Node) and modes.is_grad_enabled() else None
+        tensor = Tensor._wrap(saved.array, node)
     tensor._version = saved.version
     return tensor
 
@@ -596,12 +603,12 @@ def _operand(op: Op, i: int) -> str:
     return f"{op.operands[0]}[{i}]" if op.variadic else op.operands[i]
 
 
-def _collect(tensor: Tensor, value: Gradient, record: bool) -> None:
+def _collect(tensor: Tensor, value: Gradient) -> None:
     """Add a finished gradient to a Tensor's ``grad``."""
     before = tensor._grad
     if before is None:
-        tensor._grad = value if record else Tensor._wrap(value)
-    elif record or before.node is not None or not before.data.flags.writeable:
+        tensor._grad = value if isinstance(value, Tensor) else Tensor._wrap(value)
+    elif isinstance(value, Tensor) or before.node is not None or not before.data.flags.writeable:
         tensor._grad = recording.add(before, value)
     else:
         quietly().run(np.add, before.data, value, before.data)

@@ -29,11 +29,12 @@ __all__ = [
     "no_grad",
     "record_sites",
     "set_grad_enabled",
+    "tracing",
 ]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Kind: TypeAlias = Literal["grad", "anomaly", "sites"]
+Kind: TypeAlias = Literal["grad", "anomaly", "sites", "trace"]
 
 _SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
@@ -238,3 +239,12 @@ class record_sites(_Mode):
 
     def __init__(self, enabled: bool = True) -> None:
         super().__init__(enabled)
+
+
+class tracing(_Mode):
+    """Have ops ask for a tracer: ``with tracing(): ...``."""
+
+    kind = "trace"
+
+    def __init__(self) -> None:
+        super().__init__(True)

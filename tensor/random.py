@@ -6,20 +6,25 @@ program that seeds it gets the same numbers with and without this library, and t
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import secrets
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, SupportsIndex
+from typing import Any, Concatenate, Final, ParamSpec, SupportsIndex, TypeVar, cast
 from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from .tracing import TRACER
+
 __all__ = ["Generator", "default_generator", "fork_rng", "generators", "manual_seed"]
 
+P = ParamSpec("P")
+R = TypeVar("R", bound=NDArray[Any])
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
 # The seed of a Generator that is given none; PyTorch's choice.
@@ -38,6 +43,20 @@ _ALGORITHM: Final = "PCG64"
 # Every Generator there is.
 _generators: WeakSet[Generator] = WeakSet()
 _listing = threading.RLock()
+
+
+def _drawn(draw: Callable[Concatenate[Generator, P], R]) -> Callable[Concatenate[Generator, P], R]:
+    """Have a traced function draw again at every replay."""
+
+    @functools.wraps(draw)
+    def method(self: Generator, *args: P.args, **kwargs: P.kwargs) -> R:
+        drawn = draw(self, *args, **kwargs)
+        tracer = TRACER.get()
+        if tracer is not None:
+            tracer.effect(draw.__name__, lambda: draw(self, *args, **kwargs), out=drawn)
+        return drawn
+
+    return cast("Callable[Concatenate[Generator, P], R]", method)
 
 
 class Generator:
@@ -140,6 +159,7 @@ class Generator:
 
     # draws
 
+    @_drawn
     def uniform(
         self,
         low: float = 0.0,
@@ -167,6 +187,7 @@ class Generator:
             np.minimum(drawn, np.nextafter(top, floating.type(low)), out=drawn)
         return drawn
 
+    @_drawn
     def normal(
         self,
         mean: float = 0.0,
@@ -187,6 +208,7 @@ class Generator:
         drawn: NDArray[Any] = np.asarray(mean + std * self._rng.standard_normal(sizes))
         return drawn.astype(floating, copy=False)
 
+    @_drawn
     def integers(self, low: int, high: int, shape: Shape = ()) -> NDArray[np.int64]:
         """int64 numbers uniform in ``[low, high)``.
 
@@ -201,6 +223,7 @@ class Generator:
             )
         return np.asarray(self._rng.integers(low, high, _sizes("integers", shape), np.int64))
 
+    @_drawn
     def permutation(self, n: int) -> NDArray[np.int64]:
         """The numbers 0 to n - 1 in random order, int64 of shape (n,).
 
@@ -213,6 +236,7 @@ class Generator:
             raise ValueError(f"permutation: n is {n}, wanted n >= 0")
         return self._rng.permutation(np.arange(n, dtype=np.int64))
 
+    @_drawn
     def bernoulli(self, keep_probability: float, shape: Shape = ()) -> NDArray[np.bool_]:
         """True with probability ``keep_probability`` (to 2**-24), independently; a bool array.
 

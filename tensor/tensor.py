@@ -20,6 +20,7 @@ from .dtypes import as_array, as_dtype, float32, float64
 from .errors import ShapeError
 from .graph import Array, Edge, Node, Version
 from .inplace import InPlace
+from .tracing import TRACER
 
 if TYPE_CHECKING:
     import builtins
@@ -403,6 +404,7 @@ class Tensor(InPlace):
             raise RuntimeError(
                 "cannot call numpy() on a Tensor that requires grad; use tensor.detach().numpy()"
             )
+        self._ask("numpy")
         return self.data
 
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> Array:
@@ -452,10 +454,22 @@ class Tensor(InPlace):
                 f"item: a Tensor with {self.data.size} elements (shape {self.shape}) "
                 "cannot be converted to a number; index it or reduce it first"
             )
+        self._ask("item")
         return self.data.item()
+
+    def _ask(self, name: str) -> None:
+        """Raise if a traced function asks for numbers that a replay would not ask for again."""
+        tracer = TRACER.get()
+        if tracer is not None and tracer.knows(self):
+            raise RuntimeError(
+                f"{name}: a traced function asks for the value of a Tensor of shape {self.shape} "
+                "that depends on its arguments; a replay would not ask again. Return the Tensor "
+                "and ask outside, or choose between results with where()"
+            )
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers."""
+        self._ask("tolist")
         return self.data.tolist()
 
     # Python.
@@ -492,6 +506,7 @@ class Tensor(InPlace):
         return recorded("getitem")(self, index)
 
     def __bool__(self) -> builtins.bool:
+        self._ask("bool")
         if self.data.size != 1:
             raise ShapeError(
                 f"bool: the value of a Tensor with {self.data.size} elements (shape {self.shape}) "
@@ -506,6 +521,7 @@ class Tensor(InPlace):
         return int(self.item())
 
     def __index__(self) -> int:
+        self._ask("index")
         if self.data.dtype.kind not in "iu" or self.data.size != 1:
             raise TypeError(
                 f"only an integer Tensor of one element can be an index, got {self.dtype} "

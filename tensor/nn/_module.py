@@ -12,6 +12,7 @@ from ..gradients import clear_grad
 from ..graph import Array
 from ..modes import no_grad
 from ..tensor import Tensor
+from ..tracing import TRACER
 from ._parameter import Buffer, Parameter
 
 __all__ = ["IncompatibleKeys", "Module", "boxed", "indented"]
@@ -55,7 +56,11 @@ class Module:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
+        tracer = TRACER.get()
+        if tracer is None:
+            return self.forward(*args, **kwargs)
+        with tracer.inside(self):
+            return self.forward(*args, **kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:
         old = vars(self).get(name)

@@ -18,6 +18,7 @@ from ..graph import Array
 from ..kernels.optimizers import sweep
 from ..modes import enable_grad
 from ..tensor import Tensor
+from ..tracing import TRACER, Tracer, pausing
 from ._checks import Check
 from ._flat import Flat, flatten
 
@@ -187,6 +188,27 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        tracer = TRACER.get()
+        if tracer is None:
+            self._step()
+        else:
+            self._traced_step(tracer)
+        return loss
+
+    def _traced_step(self, tracer: Tracer) -> None:
+        """Take a step, and have every replay take one with the gradients of that time."""
+        params = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+
+        def again(*gradients: Array) -> None:
+            for param, gradient in zip(params, gradients, strict=True):
+                param.grad = Tensor._wrap(gradient)
+            self._step()
+
+        tracer.effect(type(self).__name__, again, [p.grad for p in params])
+        with pausing():
+            self._step()
+
+    def _step(self) -> None:
         work = [
             (group, flat)
             for group, flats in zip(self.param_groups, self._flats, strict=True)
@@ -205,7 +227,6 @@ class Optimizer:
             for run in self._runs(flat):
                 self._advance(group, flat, run, names)
         self._has_stepped = True
-        return loss
 
     def _runs(self, flat: Flat) -> Iterator[_Run]:
         """Yield the longest runs of parameters with gradients that one update can serve."""

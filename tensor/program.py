@@ -1,0 +1,227 @@
+"""A computation as data: a flat list of instructions that can be printed, drawn and replayed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import modes
+from .dispatch import OPS, quietly
+from .errors import ShapeError
+from .graph import Constant
+from .tensor import Tensor
+from .tracing import TRACER, Argument, Captured, Edge, Instruction, Tracer
+
+__all__ = ["Program", "trace"]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What a function did when it was traced.
+
+    Attributes:
+        arguments: the Tensors that the function takes.
+        captured: the Tensors that it uses besides: parameters, buffers, constants.
+        instructions: what is done, in order.
+        outputs: what the function returned, each Tensor replaced by what yields it.
+        gradients: for each leaf that a backward pass inside has reached, what yields its ``grad``.
+            A replay sets it, as if it had been None.
+    """
+
+    name: str
+    arguments: tuple[Argument, ...]
+    captured: tuple[Captured, ...]
+    instructions: tuple[Instruction, ...]
+    outputs: Any
+    gradients: tuple[tuple[Argument | Captured, Edge], ...]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Do it again, with other arguments of the same shapes and dtypes.
+
+        Raises:
+            TypeError: another number of Tensors.
+            ShapeError: another shape or dtype.
+        """
+        given = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        self.check(given)
+        values: dict[int, Any] = {
+            id(argument): tensor.data
+            for argument, tensor in zip(self.arguments, given, strict=True)
+        }
+        for instruction in self.instructions:
+            arrays = [_value(values, edge) for edge in instruction.inputs]
+            if instruction.effect is not None:
+                out = instruction.effect(*arrays)
+            else:
+                op = OPS[instruction.op]
+                operands = (arrays,) if op.variadic else arrays
+                out = quietly().run(op.kernel, *operands, **instruction.attrs)
+            values[id(instruction)] = np.asarray(out) if out is not None else None
+        for leaf, edge in self.gradients:
+            if isinstance(leaf, Captured):
+                tensor = leaf.tensor
+            else:
+                tensor = given[self.arguments.index(leaf)]
+            tensor.grad = Tensor._wrap(_value(values, edge))
+        return _mapped(
+            self.outputs,
+            lambda leaf: Tensor._wrap(_value(values, leaf)) if isinstance(leaf, _EDGES) else leaf,
+        )
+
+    def check(self, given: list[Tensor]) -> None:
+        """Raise unless the program was made for such arguments."""
+        if len(given) != len(self.arguments):
+            raise TypeError(
+                f"{self.name}: the program takes {len(self.arguments)} Tensors, got {len(given)}"
+            )
+        for argument, tensor in zip(self.arguments, given, strict=True):
+            if (argument.shape, argument.dtype) != (tensor.shape, tensor.dtype):
+                raise ShapeError(
+                    f"{self.name}: argument {argument.label} was traced with shape "
+                    f"{argument.shape} and dtype {argument.dtype}, got {tensor.shape} and "
+                    f"{tensor.dtype}; trace the function again"
+                )
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+    def __str__(self) -> str:
+        names = {id(edge): edge.label for edge in self.arguments}
+        names |= {id(edge): edge.label for edge in self.captured}
+        names |= {id(ins): f"%{i}" for i, ins in enumerate(self.instructions)}
+
+        def named(edge: Any) -> str:
+            if isinstance(edge, Constant):
+                if edge.array is None and edge.value is None:
+                    return "None"
+                return repr(edge.value) if edge.value is not None else _typed(edge)
+            return names[id(edge)]
+
+        takes = ", ".join(f"{a.label}: {_typed(a)}" for a in self.arguments)
+        lines = [f"{self.name}({takes}):"]
+        for i, ins in enumerate(self.instructions):
+            words = [named(edge) for edge in ins.inputs]
+            words += [f"{key}={_short(value)}" for key, value in ins.attrs.items()]
+            result = "" if ins.effect is not None and ins.shape == () else f": {_typed(ins)}"
+            place = f"  # {ins.module}" if ins.module else ""
+            lines.append(f"  %{i}{result} = {ins.op}({', '.join(words)}){place}")
+        for leaf, edge in self.gradients:
+            lines.append(f"  {leaf.label}.grad = {named(edge)}")
+        returned = _mapped(self.outputs, lambda x: _Bare(named(x)) if isinstance(x, _EDGES) else x)
+        lines.append(f"  return {returned!r}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+class _Bare(str):
+    """A name, shown without quotation marks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+_EDGES = Instruction | Argument | Captured | Constant
+
+
+def trace(function: Callable[..., Any]) -> Callable[..., Program]:
+    """Return a function that runs ``function`` once and returns all that it did as a Program.
+
+    The Tensors among the arguments, also in tuples, lists and dicts, become the arguments of the
+    program; everything else that the function sees is fixed: numbers, branches that were taken,
+    loops. A Tensor's value cannot be asked for in between (``item()``, ``if``), because the program
+    would not ask again. The run is a real one: what it changes is changed.
+
+    A backward pass, an optimizer's step and random numbers belong to the program. Hyper-parameters
+    are read anew at every replay.
+
+    >>> import tensor
+    >>> program = trace(lambda x: (2 * x).relu())(tensor.Tensor([1.0, -1.0]))
+    >>> print(program)
+    <lambda>(x0: float32[2]):
+      %0: float32[2] = mul(2.0, x0)
+      %1: float32[2] = relu(%0)
+      return %1
+    >>> program(tensor.Tensor([3.0, -3.0])).tolist()
+    [6.0, 0.0]
+    """
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Program:
+        if TRACER.get() is not None:
+            raise RuntimeError("trace: a function is being traced already; trace the outer one")
+        tracer = Tracer()
+        given = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        arguments = tuple(tracer.argument(t, t.label or f"x{i}") for i, t in enumerate(given))
+        token = TRACER.set(tracer)
+        try:
+            with modes.tracing():
+                result = function(*args, **kwargs)
+        finally:
+            TRACER.reset(token)
+        outputs = _mapped(result, lambda x: tracer.edge(x) if isinstance(x, Tensor) else x)
+        leaves = [*zip(arguments, given, strict=True), *((c, c.tensor) for c in tracer.captured)]
+        gradients = tuple(
+            (leaf, tracer.edge(tensor.grad))
+            for leaf, tensor in leaves
+            if tensor.is_leaf and tensor.grad is not None and tracer.knows(tensor.grad)
+        )
+        name = getattr(function, "__name__", type(function).__name__)
+        return Program(
+            name,
+            arguments,
+            tuple(tracer.captured),
+            tuple(tracer.instructions),
+            outputs,
+            gradients,
+        )
+
+    return run
+
+
+def _value(values: Mapping[int, Any], edge: Edge) -> Any:
+    if isinstance(edge, Captured):
+        return edge.tensor.data
+    if isinstance(edge, Constant):
+        return edge.array
+    return values[id(edge)]
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    """Yield what tuples, lists and dicts hold, in order."""
+    if isinstance(tree, Mapping):
+        for value in tree.values():
+            yield from _leaves(value)
+    elif isinstance(tree, tuple | list):
+        for value in tree:
+            yield from _leaves(value)
+    else:
+        yield tree
+
+
+def _mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
+    """Return ``tree`` with ``function`` applied to what its tuples, lists and dicts hold."""
+    if isinstance(tree, Constant):  # a tuple too
+        return function(tree)
+    if isinstance(tree, Mapping):
+        return {key: _mapped(value, function) for key, value in tree.items()}
+    if isinstance(tree, tuple | list):
+        parts = [_mapped(value, function) for value in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    return function(tree)
+
+
+def _typed(edge: Any) -> str:
+    return f"{edge.dtype}[{', '.join(map(str, edge.shape))}]"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    return str(value) if isinstance(value, np.dtype) else repr(value)

@@ -1,0 +1,222 @@
+"""Writing down what runs: the tracer, and the instructions that it writes.
+
+While a function is traced, every op that it calls becomes an instruction, whether the function
+calls it itself or a backward pass does, whose rules then run on the recording ops. What else a
+step does, such as drawing random numbers or moving parameters, is an instruction with an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from .graph import Array, Constant
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+__all__ = ["TRACER", "Argument", "Captured", "Edge", "Instruction", "Tracer", "pausing"]
+
+
+@dataclass(eq=False, slots=True)
+class Argument:
+    """A Tensor that the traced function was given."""
+
+    label: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    op: str = field(default="", init=False)
+    inputs: tuple[()] = field(default=(), init=False)
+    attrs: Mapping[str, Any] = field(default_factory=dict, init=False)
+
+
+@dataclass(eq=False, slots=True)
+class Captured:
+    """A Tensor that the traced function used without being given it: a parameter, say.
+
+    A replay uses what it holds at that time.
+    """
+
+    label: str
+    tensor: Tensor
+    op: str = field(default="", init=False)
+    inputs: tuple[()] = field(default=(), init=False)
+    attrs: Mapping[str, Any] = field(default_factory=dict, init=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its lengths."""
+        return self.tensor.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of its elements."""
+        return self.tensor.dtype
+
+    @property
+    def is_parameter(self) -> bool:
+        """Whether a gradient is collected for it."""
+        return self.tensor.requires_grad
+
+
+@dataclass(eq=False, slots=True)
+class Instruction:
+    """One step of a program, and what it yields.
+
+    Attributes:
+        op: the name of the op, or of the effect.
+        inputs: what it takes, in order; None for an operand that was not given.
+        attrs: the parameters that are not operands.
+        shape, dtype: of the result.
+        module: the name of the module that called it, or "".
+        effect: what a replay calls with the arrays of the inputs, instead of the op's kernel. It
+            may overwrite them.
+    """
+
+    op: str
+    inputs: tuple[Edge, ...]
+    attrs: Mapping[str, Any]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    module: str = ""
+    effect: Callable[..., Any] | None = None
+    label: str = ""
+
+
+Edge: TypeAlias = Instruction | Argument | Captured | Constant
+
+TRACER: ContextVar[Tracer | None] = ContextVar("smolgrad tracer", default=None)
+
+
+@contextmanager
+def pausing() -> Iterator[None]:
+    """Trace nothing inside."""
+    token = TRACER.set(None)
+    try:
+        yield
+    finally:
+        TRACER.reset(token)
+
+
+class Tracer:
+    """Writes down the instructions of one run."""
+
+    def __init__(self) -> None:
+        self.instructions: list[Instruction] = []
+        self.captured: list[Captured] = []
+        self._edges: dict[int, Edge] = {}  # by the id of the array that holds the elements
+        self._alive: list[Any] = []  # so that no id is used twice
+        self._modules: list[str] = []
+        self._names: dict[int, str] = {}  # of modules and parameters, by id
+
+    def argument(self, tensor: Tensor, label: str) -> Argument:
+        """Take note of an argument."""
+        edge = Argument(label, tensor.shape, tensor.dtype)
+        self._enter(tensor._array, edge)
+        return edge
+
+    def constant(self, tensor: Tensor) -> None:
+        """Take note of elements that are the same in every run."""
+        array = tensor._array
+        value = array.item() if array.ndim == 0 else None
+        self._enter(array, Constant(array.shape, array.dtype, value, None, array))
+
+    def knows(self, tensor: Tensor) -> bool:
+        """Return whether the elements of ``tensor`` are what an instruction or argument yields."""
+        return isinstance(self._edges.get(id(tensor._array)), Instruction | Argument)
+
+    def edge(self, tensor: Tensor) -> Edge:
+        """Return what yields the elements of ``tensor``."""
+        edge = self._edges.get(id(tensor._array))
+        if edge is None:
+            label = self._names.get(id(tensor)) or tensor.label or f"t{len(self.captured)}"
+            edge = Captured(label, tensor)
+            self.captured.append(edge)
+            self._enter(tensor._array, edge)
+            self._alive.append(tensor)
+        return edge
+
+    def note(
+        self,
+        name: str,
+        operands: Sequence[Any],
+        arrays: Sequence[Any],
+        attrs: Mapping[str, Any],
+        out: Array,
+    ) -> None:
+        """Write down an op: its operands, the arrays that they were converted to, its result."""
+        inputs = tuple(map(self._operand, operands, arrays))
+        self._write(Instruction(name, inputs, attrs, out.shape, out.dtype, self._module()), out)
+
+    def effect(
+        self,
+        name: str,
+        run: Callable[..., Any],
+        operands: Sequence[Tensor] = (),
+        out: Array | None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write down something that has been done and that a replay does again.
+
+        Args:
+            name: what it is called.
+            run: what a replay calls with the arrays of the operands.
+            operands: what it takes.
+            out: what ``run`` returned, if that is an array.
+            attrs: what else a reader should know.
+        """
+        shape, dtype = ((), np.dtype(bool)) if out is None else (out.shape, out.dtype)
+        inputs = tuple(self.edge(tensor) for tensor in operands)
+        self._write(Instruction(name, inputs, attrs or {}, shape, dtype, self._module(), run), out)
+
+    @contextmanager
+    def inside(self, module: Any) -> Iterator[None]:
+        """Be inside a call of ``module``, named as in the first module that was called."""
+        if id(module) not in self._names:
+            self._alive.append(module)
+            prefix = self._module()
+            for name, part in module.named_modules():
+                self._names.setdefault(id(part), ".".join(filter(None, (prefix, name))))
+            for name, parameter in module.named_parameters():
+                self._names.setdefault(id(parameter), name)
+        self._modules.append(self._names[id(module)])
+        try:
+            yield
+        finally:
+            self._modules.pop()
+
+    def _module(self) -> str:
+        return self._modules[-1] if self._modules else ""
+
+    def _operand(self, operand: Any, array: Any) -> Edge:
+        if array is None:
+            return Constant((), np.dtype(bool))
+        held = getattr(operand, "_array", None)
+        if held is None:
+            edge = self._edges.get(id(operand))  # an array that was drawn at random
+            if edge is None:
+                value = array.item() if array.ndim == 0 else None
+                return Constant(array.shape, array.dtype, value, None, array.copy())
+        else:
+            edge = self.edge(operand)
+        if edge.dtype != array.dtype:
+            cast = Instruction(
+                "cast", (edge,), {"dtype": array.dtype}, array.shape, array.dtype, self._module()
+            )
+            self._write(cast, array)
+            return cast
+        return edge
+
+    def _write(self, instruction: Instruction, out: Array | None) -> None:
+        self.instructions.append(instruction)
+        if out is not None:
+            self._enter(out, instruction)
+
+    def _enter(self, array: Array, edge: Edge) -> None:
+        self._edges[id(array)] = edge
+        self._alive.append(array)
