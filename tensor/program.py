@@ -166,7 +166,10 @@ def trace(function: Callable[..., Any]) -> Callable[..., Program]:
         finally:
             TRACER.reset(token)
         outputs = _mapped(result, lambda x: tracer.edge(x) if isinstance(x, Tensor) else x)
-        leaves = [*zip(arguments, given, strict=True), *((c, c.tensor) for c in tracer.captured)]
+        leaves: list[tuple[Argument | Captured, Tensor]] = [
+            *zip(arguments, given, strict=True),
+            *((captured, captured.tensor) for captured in tracer.captured),
+        ]
         gradients = tuple(
             (leaf, tracer.edge(tensor.grad))
             for leaf, tensor in leaves
