@@ -7,7 +7,7 @@ from ..tensor import Tensor
 from . import functional
 from ._module import Module
 
-__all__ = ["Dropout"]
+__all__ = ["Dropout", "Dropout2d"]
 
 
 class Dropout(Module):
@@ -38,3 +38,14 @@ class Dropout(Module):
     def extra_repr(self) -> str:
         """Return the probability, in PyTorch's text."""
         return f"p={self.p}, inplace=False"
+
+
+class Dropout2d(Dropout):
+    """As ``Dropout``, but whole planes of (N, C, H, W) become 0 together.
+
+    Source: Tompson et al., 2015, arXiv:1411.4280.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``input`` with planes dropped, of its shape."""
+        return functional.dropout2d(input, self.p, self.training, self.generator)

@@ -97,6 +97,35 @@ class Module:
             raise KeyError(f"attribute {name!r} already exists")
         setattr(self, name, module)
 
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Make ``param`` the attribute ``name``, as an assignment does.
+
+        Raises:
+            TypeError: ``param`` is neither a Parameter nor None.
+        """
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(f"{name}: {type(param).__name__} is not a Parameter or None")
+        self._register(name, param)
+
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+        """Make ``tensor`` the attribute ``name``, as a buffer.
+
+        Args:
+            name: an identifier that is not an attribute yet.
+            tensor: what a Buffer is made of; copied unless it is one; or None.
+            persistent: whether it is part of ``state_dict()``.
+        """
+        if tensor is not None and not isinstance(tensor, Buffer):
+            tensor = Buffer(tensor, persistent=persistent)
+        self._register(name, tensor)
+
+    def _register(self, name: str, member: Any) -> None:
+        if name == "" or "." in name:
+            raise KeyError(f"a member's name can't be empty or contain '.', got {name!r}")
+        if hasattr(self, name):
+            raise KeyError(f"attribute {name!r} already exists")
+        setattr(self, name, member)
+
     # What belongs to the module.
 
     def named_children(self) -> Iterator[tuple[str, Module]]:

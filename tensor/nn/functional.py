@@ -6,9 +6,38 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ops
-from ..functions import dropout
-from ..ops import gelu, linear, log_softmax, one_hot, relu, sigmoid, softmax, tanh
+from ..functions import dropout, scaled_dot_product_attention
+from ..ops import (
+    avg_pool2d,
+    conv2d,
+    elu,
+    gelu,
+    leaky_relu,
+    linear,
+    log_softmax,
+    logsigmoid,
+    one_hot,
+    relu,
+    sigmoid,
+    silu,
+    softmax,
+    softplus,
+    tanh,
+)
+from ..ops import col2im as fold
+from ..ops import im2col as unfold
 from ..tensor import Tensor
+from ._layer_functions import (
+    adaptive_avg_pool2d,
+    batch_norm,
+    conv1d,
+    conv_transpose2d,
+    dropout2d,
+    group_norm,
+    max_pool2d,
+    pad,
+    rms_norm,
+)
 from ._loss_functions import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -22,26 +51,45 @@ from ._loss_functions import (
 )
 
 __all__ = [
+    "adaptive_avg_pool2d",
+    "avg_pool2d",
+    "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "conv1d",
+    "conv2d",
+    "conv_transpose2d",
     "cross_entropy",
     "dropout",
+    "dropout2d",
+    "elu",
     "embedding",
+    "fold",
     "gelu",
+    "group_norm",
     "huber_loss",
     "kl_div",
     "l1_loss",
     "layer_norm",
+    "leaky_relu",
     "linear",
     "log_softmax",
+    "logsigmoid",
+    "max_pool2d",
     "mse_loss",
     "nll_loss",
     "one_hot",
+    "pad",
     "relu",
+    "rms_norm",
+    "scaled_dot_product_attention",
     "sigmoid",
+    "silu",
     "smooth_l1_loss",
     "softmax",
+    "softplus",
     "tanh",
+    "unfold",
 ]
 
 

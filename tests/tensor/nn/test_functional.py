@@ -16,6 +16,7 @@ from tests.tensor.tolerances import assert_close
 RNG: Final = np.random.default_rng(4)
 X, W, B, V = (RNG.normal(size=shape) for shape in ((4, 5), (3, 5), (3,), (5,)))
 I = RNG.integers(0, 4, (2, 3))  # noqa: E741 - indices
+PLANES, KERNELS = RNG.normal(size=(2, 4, 5, 6)), RNG.normal(size=(3, 4, 3, 3))
 
 # The positional arguments as both libraries take them: arrays become tensors.
 CALLS: Final[dict[str, tuple[str, tuple[Any, ...]]]] = {
@@ -36,6 +37,30 @@ CALLS: Final[dict[str, tuple[str, tuple[Any, ...]]]] = {
     "mse_loss": ("mse_loss", (X, X[::-1].copy())),
     "l1_loss": ("l1_loss", (X, X[::-1].copy())),
     "dropout": ("dropout", (X, 0.3, False)),
+    "dropout2d": ("dropout2d", (PLANES, 0.3, False)),
+    "leaky_relu": ("leaky_relu", (X, 0.3)),
+    "elu": ("elu", (X, 0.3)),
+    "silu": ("silu", (X,)),
+    "softplus": ("softplus", (X, 2.0, 3.0)),
+    "logsigmoid": ("logsigmoid", (X,)),
+    "rms_norm": ("rms_norm", (X, (5,), V, 1e-3)),
+    "group_norm": ("group_norm", (PLANES, 2, W[0, :4], W[1, :4], 1e-3)),
+    "batch_norm": ("batch_norm", (X, None, None, V, V, True, 0.3, 1e-3)),
+    "conv1d": ("conv1d", (PLANES[:, :, 0], KERNELS[:, :, 0], B, 2, 1, 1, 1)),
+    "conv2d": ("conv2d", (PLANES, KERNELS, B, 2, 1, 2, 1)),
+    "conv_transpose2d": ("conv_transpose2d", (PLANES[:, :3], KERNELS, None, 3, 1, 2, 1, 2)),
+    "max_pool2d": ("max_pool2d", (PLANES, 2, 1, 1, 2, True)),
+    "avg_pool2d": ("avg_pool2d", (PLANES, 2, 1, 1, True, False, 3)),
+    "adaptive_avg_pool2d": ("adaptive_avg_pool2d", (PLANES, (3, 2))),
+    "scaled_dot_product_attention": (
+        "scaled_dot_product_attention",
+        (PLANES, PLANES, PLANES, PLANES[:, :, :, :5], 0.0, False),
+    ),
+    "pad": ("pad", (PLANES, (1, -2, 0, 3), "constant", 0.5)),
+    "pad, reflect": ("pad", (PLANES, (4, 3, 0, 2), "reflect")),
+    "pad, replicate": ("pad", (PLANES, (6, 1, 2, 0), "replicate")),
+    "pad, circular": ("pad", (PLANES, (0, 6, 1, 5), "circular")),
+    "pad by nothing": ("pad", (PLANES, (0, 0, 0, 0), "reflect")),
 }
 
 

@@ -107,6 +107,27 @@ LAYERS: Final[dict[str, Callable[[Any], Any]]] = {
     "Embedding": lambda lib: lib.Embedding(200, 100).weight,
     "weight of LayerNorm": lambda lib: lib.LayerNorm(100).weight,
     "bias of LayerNorm": lambda lib: lib.LayerNorm(100).bias,
+    "weight of Conv2d": lambda lib: lib.Conv2d(8, 60, (3, 5), groups=2).weight,
+    "bias of Conv2d": lambda lib: lib.Conv2d(2, 20_000, 3).bias,
+    "weight of Conv1d": lambda lib: lib.Conv1d(20, 60, 9).weight,
+    "weight of ConvTranspose2d": lambda lib: lib.ConvTranspose2d(60, 8, 3, groups=2).weight,
+    "bias of ConvTranspose2d": lambda lib: lib.ConvTranspose2d(2, 20_000, 1).bias,
+    "weight of BatchNorm2d": lambda lib: lib.BatchNorm2d(100).weight,
+    "bias of BatchNorm2d": lambda lib: lib.BatchNorm2d(100).bias,
+    "running mean of BatchNorm1d": lambda lib: lib.BatchNorm1d(100).running_mean,
+    "running variance of BatchNorm1d": lambda lib: lib.BatchNorm1d(100).running_var,
+    "batches of BatchNorm1d": lambda lib: lib.BatchNorm1d(100).num_batches_tracked,
+    "weight of GroupNorm": lambda lib: lib.GroupNorm(2, 100).weight,
+    "weight of RMSNorm": lambda lib: lib.RMSNorm(100).weight,
+    "projection of attention": lambda lib: lib.MultiheadAttention(60, 4).in_proj_weight,
+    "projection of a key": lambda lib: lib.MultiheadAttention(60, 4, kdim=300).k_proj_weight,
+    "bias of attention": lambda lib: lib.MultiheadAttention(60, 4).in_proj_bias,
+    "last weight of attention": lambda lib: lib.MultiheadAttention(60, 4).out_proj.weight,
+    "last bias of attention": lambda lib: lib.MultiheadAttention(60, 4).out_proj.bias,
+    "weight of LSTM": lambda lib: lib.LSTM(30, 40).weight_ih_l0,
+    "bias of GRU": lambda lib: lib.GRU(3, 2_000, 1).bias_hh_l0,
+    "weight of RNN": lambda lib: lib.RNN(30, 40, 2).weight_hh_l1,
+    "weight of GRUCell": lambda lib: lib.GRUCell(30, 40).weight_hh,
 }
 
 
@@ -124,16 +145,46 @@ def test_a_layer_starts_from_pytorchs_distribution(layer: Callable[[Any], Any]) 
     assert abs(np.abs(ours).max() - np.abs(theirs).max()) <= 0.35 * np.abs(theirs).max()
 
 
-@pytest.mark.parametrize("kind", [nn.Linear, nn.Embedding])
-def test_a_layer_draws_from_the_generator_that_it_is_given(kind: Any) -> None:
+DRAWN: Final[dict[str, Callable[..., nn.Module]]] = {
+    "Linear": lambda **g: nn.Linear(3, 4, **g),
+    "Embedding": lambda **g: nn.Embedding(3, 4, **g),
+    "Conv1d": lambda **g: nn.Conv1d(3, 4, 2, **g),
+    "Conv2d": lambda **g: nn.Conv2d(3, 4, 2, **g),
+    "ConvTranspose2d": lambda **g: nn.ConvTranspose2d(3, 4, 2, **g),
+    "MultiheadAttention": lambda **g: nn.MultiheadAttention(4, 2, **g),
+    "RNNCell": lambda **g: nn.RNNCell(3, 4, **g),
+    "GRUCell": lambda **g: nn.GRUCell(3, 4, **g),
+    "LSTMCell": lambda **g: nn.LSTMCell(3, 4, **g),
+    "RNN": lambda **g: nn.RNN(3, 4, 2, **g),
+    "GRU": lambda **g: nn.GRU(3, 4, 2, **g),
+    "LSTM": lambda **g: nn.LSTM(3, 4, 2, bidirectional=True, **g),
+}
+
+
+def drawn(layer: nn.Module) -> np.ndarray:
+    """All parameters in one row."""
+    return np.concatenate([p.data.ravel() for p in layer.parameters()])
+
+
+@pytest.mark.parametrize("make", DRAWN.values(), ids=DRAWN)
+def test_a_layer_draws_from_the_generator_that_it_is_given(make: Callable[..., Any]) -> None:
     before = tensor.default_generator.get_state()
-    one, other = kind(3, 4, generator=Generator(7)), kind(3, 4, generator=Generator(7))
+    one, other = make(generator=Generator(7)), make(generator=Generator(7))
     assert tensor.default_generator.get_state() == before
-    assert np.array_equal(one.weight.data, other.weight.data)
+    assert np.array_equal(drawn(one), drawn(other))
     tensor.manual_seed(7)
-    assert np.array_equal(kind(3, 4).weight.data, one.weight.data)
+    assert np.array_equal(drawn(make()), drawn(one))
     one.reset_parameters(Generator(8))
-    assert not np.array_equal(one.weight.data, other.weight.data)
+    assert not np.array_equal(drawn(one), drawn(other))
+    one.reset_parameters(Generator(7))
+    assert np.array_equal(drawn(one), drawn(other))
+
+
+def test_a_transformer_layer_draws_from_the_generator_that_it_is_given() -> None:
+    before = tensor.default_generator.get_state()
+    one, other = (nn.TransformerEncoderLayer(4, 2, 8, generator=Generator(7)) for _ in range(2))
+    assert tensor.default_generator.get_state() == before
+    assert np.array_equal(drawn(one), drawn(other))
 
 
 def test_float32_and_float64_layers_of_one_seed_start_alike() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,29 +12,18 @@ import torch
 
 import tensor
 from tensor import Generator, ShapeError, Tensor, nn
-from tests.tensor.nn.twins import assert_same_run, load, names_and_shapes
+from tests.tensor.nn.attention_layers import ATTENTION
+from tests.tensor.nn.conv_layers import CONVOLUTIONS
+from tests.tensor.nn.norm_layers import NORMS
+from tests.tensor.nn.recurrent_layers import RECURRENT
+from tests.tensor.nn.twins import Layer, assert_same_run, classes, load, names_and_shapes, real
 from tests.tensor.tolerances import assert_close
 
-RNG: Final = np.random.default_rng(11)
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A module, as a function of the library that has it, and an input."""
-
-    make: Callable[[Any], Any]
-    input: np.ndarray
-
-
-def real(*shape: int) -> np.ndarray:
-    return RNG.normal(size=shape)
-
-
-def classes(high: int, *shape: int) -> np.ndarray:
-    return RNG.integers(0, high, shape)
-
-
 LAYERS: Final[dict[str, Layer]] = {
+    **CONVOLUTIONS,
+    **NORMS,
+    **ATTENTION,
+    **RECURRENT,
     "linear": Layer(lambda nn: nn.Linear(5, 3), real(4, 5)),
     "linear, one row": Layer(lambda nn: nn.Linear(5, 3), real(1, 5)),
     "linear, vector": Layer(lambda nn: nn.Linear(5, 3), real(5)),
@@ -55,6 +43,14 @@ LAYERS: Final[dict[str, Layer]] = {
         lambda nn: nn.LayerNorm([6], elementwise_affine=False), real(2, 4, 6)
     ),
     "relu": Layer(lambda nn: nn.ReLU(), real(4, 6)),
+    "leaky relu": Layer(lambda nn: nn.LeakyReLU(), real(4, 6)),
+    "leaky relu, slope": Layer(lambda nn: nn.LeakyReLU(0.3), real(4, 6)),
+    "elu": Layer(lambda nn: nn.ELU(), real(4, 6)),
+    "elu, alpha": Layer(lambda nn: nn.ELU(alpha=0.4), real(4, 6)),
+    "silu": Layer(lambda nn: nn.SiLU(), real(4, 6)),
+    "softplus": Layer(lambda nn: nn.Softplus(), real(4, 6)),
+    "softplus, sharp": Layer(lambda nn: nn.Softplus(beta=3.0, threshold=2.0), real(4, 6)),
+    "log sigmoid": Layer(lambda nn: nn.LogSigmoid(), real(4, 6)),
     "tanh": Layer(lambda nn: nn.Tanh(), real(4, 6)),
     "sigmoid": Layer(lambda nn: nn.Sigmoid(), real(4, 6)),
     "gelu": Layer(lambda nn: nn.GELU(), real(4, 6)),
@@ -63,10 +59,14 @@ LAYERS: Final[dict[str, Layer]] = {
     "log softmax": Layer(lambda nn: nn.LogSoftmax(dim=-1), real(4, 6)),
     "flatten": Layer(lambda nn: nn.Flatten(), real(4, 3, 2)),
     "flatten some": Layer(lambda nn: nn.Flatten(0, 1), real(4, 3, 2)),
+    "unflatten": Layer(lambda nn: nn.Unflatten(1, (2, 3)), real(4, 6, 2)),
+    "unflatten the last": Layer(lambda nn: nn.Unflatten(-1, (-1, 2)), real(0, 6)),
     "identity": Layer(lambda nn: nn.Identity(54, unused=True), real(4, 3)),
     "dropout of nothing": Layer(lambda nn: nn.Dropout(0.0), real(4, 3)),
     "dropout of everything": Layer(lambda nn: nn.Dropout(1.0), real(4, 3)),
     "dropout in evaluation": Layer(lambda nn: nn.Dropout(0.9).eval(), real(4, 3)),
+    "dropout of planes in evaluation": Layer(lambda nn: nn.Dropout2d(0.9).eval(), real(2, 3, 4, 4)),
+    "dropout of all planes": Layer(lambda nn: nn.Dropout2d(1.0), real(2, 3, 4, 4)),
     "sequential of nothing": Layer(lambda nn: nn.Sequential(), real(4, 3)),
     "sequential": Layer(
         lambda nn: nn.Sequential(
@@ -98,23 +98,27 @@ each_layer = pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @each_layer
 def test_values_and_gradients_are_pytorchs(layer: Layer, dtype: str) -> None:
-    assert_same_run(layer.make(nn), layer.make(torch.nn), layer.input, dtype)
+    assert_same_run(layer.make(nn), layer.make(torch.nn), layer, dtype)
 
 
 @each_layer
 def test_the_text_is_pytorchs(layer: Layer) -> None:
-    assert repr(layer.make(nn)) == repr(layer.make(torch.nn))
+    # PyTorch's name for the Linear of its attention is about a feature of its own.
+    theirs = repr(layer.make(torch.nn)).replace("NonDynamicallyQuantizableLinear", "Linear")
+    assert repr(layer.make(nn)) == theirs
 
 
 @each_layer
 def test_the_state_has_pytorchs_names_shapes_and_dtype(layer: Layer) -> None:
     ours, theirs = layer.make(nn).state_dict(), layer.make(torch.nn).state_dict()
     assert names_and_shapes(ours) == names_and_shapes(theirs)
-    assert {value.dtype for value in ours.values()} <= {tensor.float32}
+    assert {k: str(v.dtype) for k, v in ours.items()} == {
+        k: str(v.dtype).removeprefix("torch.") for k, v in theirs.items()
+    }
 
 
 def test_every_module_is_compared() -> None:
-    losses = {"CrossEntropyLoss", "L1Loss", "MSELoss"}
+    losses = {name for name in nn.__all__ if name.endswith("Loss")}  # in test_losses.py
     compared = {
         type(module).__name__ for layer in LAYERS.values() for module in layer.make(nn).modules()
     }
@@ -123,8 +127,10 @@ def test_every_module_is_compared() -> None:
         for name in nn.__all__
         if isinstance(getattr(nn, name), type) and issubclass(getattr(nn, name), nn.Module)
     }
-    # The containers without a forward are in test_containers.py.
-    assert modules - losses - {"Module", "ModuleDict", "ModuleList"} == compared
+    # The containers without a forward are in test_containers.py, what PyTorch has not in
+    # test_positions.py.
+    elsewhere = {"Module", "ModuleDict", "ModuleList", "RotaryEncoding", "SinusoidalEncoding"}
+    assert modules - losses - elsewhere == compared
 
 
 def test_the_comparison_rejects_a_wrong_gradient() -> None:
@@ -133,8 +139,9 @@ def test_the_comparison_rejects_a_wrong_gradient() -> None:
             y = super().forward(input)
             return y * 2.0 - y.detach()  # the same values
 
+    layer = Layer(lambda nn: nn.Linear(5, 3), real(4, 5))
     with pytest.raises(AssertionError, match="gradient"):
-        assert_same_run(Doubled(5, 3), torch.nn.Linear(5, 3), real(4, 5), "float64")
+        assert_same_run(Doubled(5, 3), layer.make(torch.nn), layer, "float64")
 
 
 # Sequential runs Linear and its activation as one op
