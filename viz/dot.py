@@ -46,6 +46,7 @@ def rows(node: Node) -> list[Row]:
             found.append(Row(f"{what} {summary.text}", "faulty" if summary.faults else "plain"))
             if summary.faults not in summary.text:
                 found.append(Row(summary.faults, "faulty"))
+    found += [Row(line, "faulty") for note in node.notes for line in textwrap.wrap(note, NARROW)]
     return [Row(printable(row.text), row.role) for row in found]
 
 

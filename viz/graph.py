@@ -6,10 +6,12 @@ put into groups, most of them of one record each; then the groups, and nothing e
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from .sites import site_of
 from .summary import Summary, describe_attrs, summarize
 
 __all__ = [
@@ -37,7 +39,8 @@ class Record(Protocol):
     These are read too where an object has them: ``data`` and ``grad`` (numbers or arrays),
     ``shape``, ``dtype``, ``name`` (where the label is empty), ``symbol`` or ``_op`` (what is
     written instead of the op's name), ``is_constant``, ``is_parameter``, ``value`` (the number of
-    a constant that has no ``data``), and ``partials()``, the local derivative by each input.
+    a constant that has no ``data``), ``partials()``, the local derivative by each input, and
+    ``site``, the ``file:line`` that made it.
     """
 
     @property
@@ -103,7 +106,11 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node as it is drawn. ``id`` is its place in backward order, from 0 for the output."""
+    """One node as it is drawn.
+
+    ``id`` is its place in backward order, from 0 for the output; ``notes`` say where numbers that
+    are not finite come from.
+    """
 
     id: int
     kind: Kind
@@ -116,6 +123,7 @@ class Node:
     grad: Summary | None
     inputs: tuple[Edge, ...]
     members: int = 1
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -203,7 +211,34 @@ def read(graph: Walk, groups: Sequence[Group], names: Mapping[int, str]) -> Grap
         else _folded(graph, group, i, _edges(graph, groups, place, i))
         for i, group in enumerate(groups)
     )
-    return Graph(nodes, len(graph.records), sum(map(len, graph.inputs)))
+    noted = _with_notes(nodes, [graph.records[group.members[0]] for group in groups])
+    return Graph(noted, len(graph.records), sum(map(len, graph.inputs)))
+
+
+def _with_notes(nodes: Sequence[Node], records: Sequence[Any]) -> tuple[Node, ...]:
+    """Point at the first value, and at the first gradient, that is not finite.
+
+    Forward, the nodes furthest from the output come first; backward, the output does.
+    """
+    noted = list(nodes)
+    bad = [node.id for node in nodes if node.data is not None and node.data.faults]
+    if bad:
+        note = f"first value that is not finite{_made(records[bad[-1]], ', made at')}"
+        noted[bad[-1]] = replace(noted[bad[-1]], notes=(note,))
+    bad = [node.id for node in nodes if node.grad is not None and node.grad.faults]
+    if bad:
+        users = [node for node in nodes if bad[0] in [edge.source for edge in node.inputs]]
+        finite = [node for node in users if node.grad is not None]
+        note = "first gradient that is not finite"
+        if finite:  # all of them are: a bad one would come first
+            note += f", from {finite[0].symbol}{_made(records[finite[0].id], ' at')}"
+        noted[bad[0]] = replace(noted[bad[0]], notes=(*noted[bad[0]].notes, note))
+    return tuple(noted)
+
+
+def _made(record: Any, how: str) -> str:
+    place, code = site_of(record)
+    return f"{how} {place}{': ' if code else ''}{code}" if place else ""
 
 
 def _edges(
@@ -229,6 +264,12 @@ def _edges(
     return tuple(edges)
 
 
+def _grad(record: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as of a result, of which an engine collects no gradient
+        return getattr(record, "grad", None)
+
+
 def _derivatives(record: Any, count: int) -> list[str]:
     """The local derivatives in words, "" where there is none."""
     nothing = [""] * count
@@ -237,7 +278,7 @@ def _derivatives(record: Any, count: int) -> list[str]:
         return nothing
     try:
         found = [summarize(d) for d in partials()]
-    except (ArithmeticError, ValueError, TypeError):
+    except (ArithmeticError, ValueError, TypeError, RuntimeError):
         return nothing  # a drawing shows what there is
     texts = [summary.text if summary else "" for summary in found]
     return texts if len(texts) == count else nothing
@@ -257,7 +298,7 @@ def _node(record: Any, i: int, inputs: tuple[Edge, ...], names: Mapping[int, str
         attrs=describe_attrs(getattr(record, "attrs", {})),
         shape=_shape(record),
         data=summarize(_data(record)),
-        grad=None if kind == "constant" else summarize(getattr(record, "grad", None)),
+        grad=None if kind == "constant" else summarize(_grad(record)),
         inputs=inputs,
     )
 

@@ -132,7 +132,7 @@ def test_a_node_that_is_not_finite_is_hatched_bordered_and_named(renderer: str) 
     assert drawing.dot().count("peripheries=2") == 2
     assert texts(drawing.svg(), "op") == [["sum", "data NaN", "grad 1"]]
     lines = ["input", "bad", "(3,) float64", "data all 1", "1 of 3 is NaN, 1 of 3 is inf"]
-    assert texts(drawing.svg(), "input") == [lines]
+    assert texts(drawing.svg(), "input") == [[*lines, "first value that is not finite"]]
     finite = draw(Fake("sum", (array([1.0, 2.0]),)))
     assert "peripheries" not in finite.dot()
     assert "url(#" not in finite.svg()

@@ -205,6 +205,39 @@ def test_the_node_where_a_nan_is_born_is_named() -> None:
     assert draw(t).graph.nodes[0].faults == ("data: 1 of 2 is inf",)
 
 
+def test_the_first_bad_value_and_gradient_are_pointed_at_with_the_line_of_code() -> None:
+    with micro.record_sites():
+        x, w = Value(0.0, label="x"), Value(2.0, label="w")
+        p = x * w
+        q = p.log()
+        y = q * 0.5 + w
+    y.backward()
+    notes = {node.op: node.notes for node in draw(y).graph.nodes if node.notes}
+    lines = Path(__file__).read_text("utf-8").splitlines()
+    line = lines.index("        q = p.log()") + 1
+    assert notes == {
+        "log": (f"first value that is not finite, made at test_engines.py:{line}: q = p.log()",),
+        "mul": (
+            f"first gradient that is not finite, from log at test_engines.py:{line}: q = p.log()",
+        ),
+    }
+    assert notes["log"][0] in draw(y).text()
+    flat = draw(y).dot().replace("\\n", " ")
+    assert all(note in flat for (note,) in notes.values())
+
+
+def test_where_no_line_is_known_the_first_bad_numbers_are_pointed_at_all_the_same() -> None:
+    x = Value(-1.0, label="x")
+    y = x.log() * 2
+    y.backward()
+    notes = [node.notes for node in draw(y).graph.nodes]
+    assert notes[0] == ()
+    assert notes[1] == ("first value that is not finite",)
+    assert draw(Value(1.0) + 1).graph.nodes[0].notes == ()
+    x.grad = float("nan")
+    assert draw(y).graph.nodes[-2].notes == ("first gradient that is not finite, from log",)
+
+
 def test_drawing_changes_nothing_and_keeps_nothing_alive() -> None:
     model, loss = classifier()
     loss.backward(retain_graph=True)

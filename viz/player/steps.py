@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from ..graph import Graph, Node, Walk
+from ..sites import of_record, site_of
 from ..summary import Summary
 from .numbers import exact, is_finite, short, show
 from .rules import rule_text, words
-from .sites import of_record, site_of
 from .trace import Contribution, Trace
 
 __all__ = ["Phase", "Show", "Step", "Story", "tell"]
@@ -211,7 +211,8 @@ class _Teller:
                 replace(edge, derivative=longest["edge", self.first_edge[i] + k])
                 for k, edge in enumerate(node.inputs)
             )
-            nodes.append(replace(node, data=room("data", i), grad=room("grad", i), inputs=edges))
+            data, grad = room("data", i), room("grad", i)
+            nodes.append(replace(node, inputs=edges, data=data, grad=grad, notes=()))
         return replace(self.graph, nodes=tuple(nodes))
 
     # The steps
