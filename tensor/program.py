@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +39,24 @@ class Program:
     instructions: tuple[Instruction, ...]
     outputs: Any
     gradients: tuple[tuple[Argument | Captured, Edge], ...]
+
+    # A drawing shows a program as one last node, into which all that it yields flows.
+    op: ClassVar[str] = "return"
+    attrs: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+
+    @property
+    def label(self) -> str:
+        """The name of the function."""
+        return self.name
+
+    @property
+    def inputs(self) -> tuple[Edge, ...]:
+        """What it yields: results, gradients, and effects that nothing else uses."""
+        used = {id(edge) for instruction in self.instructions for edge in instruction.inputs}
+        yields = [leaf for leaf in _leaves(self.outputs) if isinstance(leaf, _EDGES)]
+        yields += [edge for _, edge in self.gradients]
+        yields += [i for i in self.instructions if i.effect is not None and id(i) not in used]
+        return tuple({id(edge): edge for edge in yields}.values())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Do it again, with other arguments of the same shapes and dtypes.
@@ -198,7 +217,9 @@ def _value(values: Mapping[int, Any], edge: Edge) -> Any:
 
 def _leaves(tree: Any) -> Iterator[Any]:
     """Yield what tuples, lists and dicts hold, in order."""
-    if isinstance(tree, Mapping):
+    if isinstance(tree, Constant):  # a tuple too
+        yield tree
+    elif isinstance(tree, Mapping):
         for value in tree.values():
             yield from _leaves(value)
     elif isinstance(tree, tuple | list):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensor
+import viz
 from tensor import Program, ShapeError, Tensor, nn, optim, trace
 
 
@@ -72,6 +73,23 @@ def test_a_conversion_is_an_instruction() -> None:
         ("cast", "float64"),
         ("mul", "float64"),
     ]
+
+
+def test_a_program_can_be_drawn_with_all_that_it_yields() -> None:
+    model = mlp()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = tensor.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    program = trace(step)(*batch())
+    text = viz.draw(program, max_nodes=None).text()
+    assert text.startswith("Graph of step")
+    for word in ("return", "SGD", "cross_entropy", "matmul", "x0", "2.weight", "parameter"):
+        assert word in text
 
 
 # Replays
