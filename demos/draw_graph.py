@@ -105,7 +105,26 @@ def tensor_mlp() -> Example:
     return Example(loss, "A 2-8-3 MLP on four points (tensor)", model)
 
 
-EXAMPLES: tuple[Callable[[], Example], ...] = (expression, neuron, diamond, micro_mlp, tensor_mlp)
+def not_finite() -> Example:
+    """A log of 0, and what becomes of it: every node that is not finite, and the first ones."""
+    x, w = Value(0.0, label="x"), Value(2.0, label="w")
+    p = x * w
+    p.label = "p"
+    cost = -p.log()
+    out = cost + w * w
+    out.label = "out"
+    out.backward()
+    return Example(out, "A log of 0: out = -log(x * w) + w * w")
+
+
+EXAMPLES: tuple[Callable[[], Example], ...] = (
+    expression,
+    neuron,
+    diamond,
+    micro_mlp,
+    tensor_mlp,
+    not_finite,
+)
 
 
 def main(options: Options) -> None:
