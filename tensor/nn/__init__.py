@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import functional, init
+from . import functional, init, utils
 from ._activations import (
     ELU,
     GELU,
@@ -98,6 +98,7 @@ __all__ = [
     "Unflatten",
     "functional",
     "init",
+    "utils",
     "rotary",
     "sinusoidal",
 ]

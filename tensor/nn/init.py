@@ -6,7 +6,11 @@ Every function fills a Tensor in place, records nothing, and returns it.
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeVar
+import sys
+from statistics import NormalDist
+from typing import Any, Final, Literal, TypeVar
+
+import numpy as np
 
 from ..errors import ShapeError
 from ..modes import no_grad
@@ -16,10 +20,15 @@ from ..tensor import Tensor
 __all__ = [
     "calculate_gain",
     "constant_",
+    "dirac_",
+    "eye_",
     "kaiming_normal_",
     "kaiming_uniform_",
     "normal_",
     "ones_",
+    "orthogonal_",
+    "sparse_",
+    "trunc_normal_",
     "uniform_",
     "xavier_normal_",
     "xavier_uniform_",
@@ -29,8 +38,10 @@ __all__ = [
 T = TypeVar("T", bound=Tensor)
 FanMode = Literal["fan_in", "fan_out"]
 
-_GAINS = {
+_GAINS: Final = {
     "linear": 1.0,
+    **dict.fromkeys((f"conv{n}d" for n in (1, 2, 3)), 1.0),
+    **dict.fromkeys((f"conv_transpose{n}d" for n in (1, 2, 3)), 1.0),
     "relu": math.sqrt(2),
     "selu": 3 / 4,
     "sigmoid": 1.0,
@@ -41,9 +52,9 @@ _GAINS = {
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """Return the factor by which the deviation is scaled ahead of a nonlinearity.
 
-    1 for "linear" and "sigmoid", 5/3 for "tanh", sqrt(2) for "relu", 3/4 for
-    "selu", and ``sqrt(2 / (1 + param**2))`` for "leaky_relu", whose slope
-    ``param`` is 0.01 by default.
+    1 for "linear", "sigmoid" and the convolutions ("conv2d" and so on), 5/3
+    for "tanh", sqrt(2) for "relu", 3/4 for "selu", and ``sqrt(2 / (1 +
+    param**2))`` for "leaky_relu", whose slope ``param`` is 0.01 by default.
 
     Raises:
         ValueError: an unknown nonlinearity.
@@ -62,8 +73,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def uniform_(tensor: T, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> T:
     """Fill with numbers uniform in [a, b)."""
     source = generator or default_generator
-    with no_grad():
-        return tensor.copy_(source.uniform(a, b, tensor.shape, tensor.dtype))
+    return _filled(tensor, source.uniform(a, b, tensor.shape, tensor.dtype))
 
 
 def normal_(
@@ -71,8 +81,45 @@ def normal_(
 ) -> T:
     """Fill with numbers of the normal distribution."""
     source = generator or default_generator
-    with no_grad():
-        return tensor.copy_(source.normal(mean, std, tensor.shape, tensor.dtype))
+    return _filled(tensor, source.normal(mean, std, tensor.shape, tensor.dtype))
+
+
+def trunc_normal_(
+    tensor: T,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> T:
+    """Fill with numbers of the normal distribution that lie in [a, b].
+
+    ``mean`` and ``std`` are those of the whole distribution. Drawn as the
+    inverse of its distribution function at numbers that are uniform between
+    its values at ``a`` and ``b``, which is as exact far out in a tail.
+
+    Raises:
+        ValueError: ``a`` is not below ``b``, or ``std`` is not positive.
+    """
+    if not (a < b and 0 < std < math.inf and math.isfinite(mean)):
+        raise ValueError(
+            f"trunc_normal_: wanted a < b and a positive std, got mean {mean}, std {std}, a {a} "
+            f"and b {b}"
+        )
+    low, high = (a - mean) / std, (b - mean) / std
+    # Small probabilities are the exact ones, so the side that has more is reflected.
+    sign = -1.0 if low + high > 0 else 1.0
+    low, high = sorted((sign * low, sign * high))
+    first, last = (math.erfc(-x / math.sqrt(2)) / 2 for x in (low, high))
+    if last < sys.float_info.min:
+        raise ValueError(f"trunc_normal_: [{a}, {b}] is too far from mean {mean} for std {std}")
+    u = (generator or default_generator).uniform(first, last, tensor.shape, np.float64)
+    u = np.clip(u, sys.float_info.min, 1 - sys.float_info.epsilon)
+    inverse = NormalDist().inv_cdf
+    drawn = np.array([inverse(p) for p in u.ravel().tolist()]).reshape(tensor.shape)
+    # Within the bounds also after rounding.
+    drawn = np.clip((mean + sign * std * drawn).astype(tensor.dtype), a, b)
+    return _filled(tensor, drawn)
 
 
 def constant_(tensor: T, val: float) -> T:
@@ -89,6 +136,89 @@ def ones_(tensor: T) -> T:
 def zeros_(tensor: T) -> T:
     """Fill with 0."""
     return constant_(tensor, 0.0)
+
+
+def _filled(tensor: T, array: np.ndarray) -> T:
+    with no_grad():
+        return tensor.copy_(array)
+
+
+def _check_dimensions(name: str, tensor: Tensor, least: int, most: int | None = None) -> None:
+    if tensor.ndim < least or (most is not None and tensor.ndim > most):
+        wanted = f"{least} to {most}" if most not in (None, least) else f"{least}"
+        more = " or more" if most is None else ""
+        raise ShapeError(
+            f"{name}: the tensor must have {wanted}{more} dimensions, got shape {tensor.shape}"
+        )
+
+
+def eye_(tensor: T) -> T:
+    """Fill a matrix with 1 on its diagonal and 0 elsewhere.
+
+    Raises:
+        ShapeError: not two dimensions.
+    """
+    _check_dimensions("eye_", tensor, 2, 2)
+    return _filled(tensor, np.eye(tensor.shape[0], tensor.shape[1]))
+
+
+def dirac_(tensor: T, groups: int = 1) -> T:
+    """Fill the weight of a convolution so that it hands on as many channels as it can.
+
+    Weight (out, in, ...) becomes 1 at the centre of ``weight[k, k]`` in every
+    one of the ``groups`` of outputs, and 0 elsewhere.
+
+    Raises:
+        ShapeError: not three to five dimensions.
+        ValueError: the outputs are not a multiple of ``groups``.
+    """
+    _check_dimensions("dirac_", tensor, 3, 5)
+    outputs, inputs, *window = tensor.shape
+    if groups < 1 or outputs % groups:
+        raise ValueError(f"dirac_: {outputs} output channels are not a multiple of groups {groups}")
+    weight = np.zeros((groups, outputs // groups, *tensor.shape[1:]))
+    k = np.arange(min(outputs // groups, inputs))
+    centre: tuple[Any, ...] = tuple(n // 2 for n in window)
+    weight[(slice(None), k, k, *centre)] = 1
+    return _filled(tensor, weight.reshape(tensor.shape))
+
+
+def orthogonal_(tensor: T, gain: float = 1, generator: Generator | None = None) -> T:
+    """Fill with ``gain`` times a matrix whose rows, or columns if fewer, are orthonormal.
+
+    Dimensions after the first count as one. The matrix is uniform among all of
+    its kind.
+    Source: Saxe, McClelland and Ganguli, 2013, arXiv:1312.6120.
+
+    Raises:
+        ShapeError: fewer than two dimensions.
+    """
+    _check_dimensions("orthogonal_", tensor, 2)
+    rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
+    source = generator or default_generator
+    drawn = source.normal(0.0, 1.0, (max(rows, columns), min(rows, columns)), np.float64)
+    q, r = np.linalg.qr(drawn)
+    q *= np.where(np.diagonal(r) < 0, -1.0, 1.0)  # or it would not be uniform
+    return _filled(tensor, (gain * (q.T if rows < columns else q)).reshape(tensor.shape))
+
+
+def sparse_(tensor: T, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> T:
+    """Fill a matrix normally, and a share ``sparsity`` of every column, rounded up, with 0.
+
+    Source: Martens, 2010, ICML.
+
+    Raises:
+        ShapeError: not two dimensions.
+        ValueError: ``sparsity`` outside [0, 1].
+    """
+    _check_dimensions("sparse_", tensor, 2, 2)
+    if not 0 <= sparsity <= 1:
+        raise ValueError(f"sparse_: sparsity must lie in [0, 1], got {sparsity}")
+    source = generator or default_generator
+    drawn = source.normal(0.0, std, tensor.shape, np.float64)
+    order = np.argsort(source.uniform(0.0, 1.0, tensor.shape, np.float64), axis=0)
+    np.put_along_axis(drawn, order[: math.ceil(sparsity * len(drawn))], 0.0, axis=0)
+    return _filled(tensor, drawn)
 
 
 def _fans(name: str, tensor: Tensor) -> tuple[int, int]:

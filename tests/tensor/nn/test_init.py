@@ -27,6 +27,15 @@ def normal(std: float, mean: float = 0.0) -> tuple[float, float, float]:
     return mean, std, math.inf
 
 
+def truncated(mean: float, std: float, a: float, b: float) -> tuple[float, float, float]:
+    """The same of a normal distribution cut off at a and b, by quadrature."""
+    x, step = np.linspace(a, b, 200_001, retstep=True)
+    weight = np.exp(-(((x - mean) / std) ** 2) / 2)
+    weight /= weight.sum() * step
+    centre = float((x * weight).sum() * step)
+    return centre, math.sqrt(((x - centre) ** 2 * weight).sum() * step), max(abs(a), abs(b))
+
+
 FILLS: Final[
     dict[str, tuple[Callable[[Tensor, Generator], Tensor], tuple[float, float, float]]]
 ] = {
@@ -59,6 +68,23 @@ FILLS: Final[
     "kaiming_normal_": (
         lambda t, g: init.kaiming_normal_(t, generator=g),
         normal(math.sqrt(2 / 400)),
+    ),
+    "trunc_normal_": (lambda t, g: init.trunc_normal_(t, generator=g), truncated(0, 1, -2, 2)),
+    "trunc_normal_, one side": (
+        lambda t, g: init.trunc_normal_(t, 1.0, 0.5, 0.0, 1.2, g),
+        truncated(1.0, 0.5, 0.0, 1.2),
+    ),
+    "trunc_normal_, far out": (
+        lambda t, g: init.trunc_normal_(t, 0.0, 0.1, 0.9, 0.95, g),
+        truncated(0.0, 0.1, 0.9, 0.95),
+    ),
+    "trunc_normal_, far out below": (
+        lambda t, g: init.trunc_normal_(t, 0.0, 0.1, -0.95, -0.9, g),
+        truncated(0.0, 0.1, -0.95, -0.9),
+    ),
+    "orthogonal_": (
+        lambda t, g: init.orthogonal_(t, 3.0, g),
+        normal(3 / math.sqrt(400)),  # nearly, where rows have so many elements
     ),
     "kaiming_normal_, tanh": (
         lambda t, g: init.kaiming_normal_(t, 0, "fan_out", "tanh", g),
@@ -200,6 +226,61 @@ def test_constants_fill() -> None:
     assert init.constant_(weight, -2.5).tolist() == [[-2.5] * 3] * 2
 
 
+@pytest.mark.parametrize("shape", [(3, 3), (2, 5), (5, 2), (0, 2), (2, 0)])
+def test_an_identity_is_pytorchs(shape: tuple[int, int]) -> None:
+    weight = nn.Parameter(np.full(shape, 7.0, np.float32))
+    assert init.eye_(weight) is weight and weight.requires_grad and weight.is_leaf
+    assert np.array_equal(weight.data, torch.nn.init.eye_(torch.empty(shape)).numpy())
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(6, 4, 3), (6, 2, 3, 3), (6, 8, 4, 2), (6, 1, 2, 3, 5)])
+def test_a_convolution_that_hands_on_its_channels_is_pytorchs(
+    shape: tuple[int, ...], groups: int
+) -> None:
+    weight = Tensor(np.full(shape, 7.0, np.float32))
+    assert init.dirac_(weight, groups) is weight
+    assert np.array_equal(weight.data, torch.nn.init.dirac_(torch.empty(shape), groups).numpy())
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 7), (7, 3), (4, 3, 2), (2, 1, 3, 3), (1, 5), (5, 1)])
+@pytest.mark.parametrize("gain", [1, 2.5])
+def test_an_orthogonal_matrix_is_orthogonal(shape: tuple[int, ...], gain: float) -> None:
+    weight = init.orthogonal_(Tensor(np.empty(shape)), gain, Generator(4))
+    rows = weight.data.reshape(shape[0], -1)
+    short = rows if rows.shape[0] <= rows.shape[1] else rows.T
+    np.testing.assert_allclose(short @ short.T, gain**2 * np.eye(len(short)), atol=1e-13)
+
+
+def test_an_orthogonal_matrix_is_drawn_evenly() -> None:
+    """Without the signs of R a QR decomposition favours one side."""
+    firsts = [init.orthogonal_(Tensor(np.empty((2, 2))), 1, Generator(s)).data for s in range(400)]
+    mean = np.mean(firsts, 0)
+    assert np.abs(mean).max() < 5 * math.sqrt(0.5 / 400)
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.25, 0.3, 1.0])
+def test_a_sparse_matrix_has_its_share_of_zeros_in_every_column(sparsity: float) -> None:
+    weight = init.sparse_(nn.Parameter(np.empty((40, 300))), sparsity, 0.5, Generator(2))
+    zeros = (weight.data == 0).sum(0)
+    assert (zeros == math.ceil(sparsity * 40)).all()
+    theirs = (torch.nn.init.sparse_(torch.empty(40, 300), sparsity) == 0).sum(0).numpy()
+    assert np.array_equal(zeros, theirs)
+    if sparsity < 1:
+        assert_distributed(weight.data[weight.data != 0], normal(0.5))
+        places = (weight.data == 0).mean(1)  # no row is preferred
+        assert np.abs(places - zeros[0] / 40).max() <= 5 * math.sqrt(0.25 / 300)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_truncated_draw_stays_within_its_bounds(dtype: str) -> None:
+    t = init.trunc_normal_(Tensor(np.empty(20_000, dtype)), 0.0, 5.0, -0.1, 0.3, Generator(1))
+    assert t.dtype == dtype
+    assert t.data.min() >= np.array(-0.1, dtype) and t.data.max() <= np.array(0.3, dtype)
+    wide = init.trunc_normal_(Tensor(np.empty(100)), a=-math.inf, b=math.inf)
+    assert np.isfinite(wide.data).all()
+
+
 @pytest.mark.parametrize("shape", [(6, 4), (6, 4, 3), (6, 4, 3, 2)])
 def test_fans_of_more_dimensions_are_pytorchs(shape: tuple[int, ...]) -> None:
     for name, of in (("kaiming_uniform_", {"mode": "fan_out"}), ("xavier_uniform_", {})):
@@ -219,6 +300,8 @@ def test_fans_of_more_dimensions_are_pytorchs(shape: tuple[int, ...]) -> None:
         ("leaky_relu", None),
         ("leaky_relu", 0.3),
         ("leaky_relu", 0),
+        *((f"conv{n}d", None) for n in (1, 2, 3)),
+        *((f"conv_transpose{n}d", None) for n in (1, 2, 3)),
     ],
 )
 def test_gains_are_pytorchs(name: str, param: float | None) -> None:
@@ -238,6 +321,28 @@ BAD: Final[dict[str, tuple[Callable[[Tensor], Any], type[Exception], str]]] = {
     ),
     "vector": (lambda t: init.xavier_normal_(t[0]), ShapeError, "xavier_normal_: .*2 dimensions"),
     "range": (lambda t: init.uniform_(t, 1.0, -1.0), ValueError, "low"),
+    "truncated, bounds": (
+        lambda t: init.trunc_normal_(t, a=1.0, b=1.0),
+        ValueError,
+        "trunc_normal_: wanted a < b",
+    ),
+    "truncated, std": (lambda t: init.trunc_normal_(t, std=0.0), ValueError, "a positive std"),
+    "truncated, nothing there": (
+        lambda t: init.trunc_normal_(t, a=50.0, b=51.0),
+        ValueError,
+        "too far from mean",
+    ),
+    "eye": (lambda t: init.eye_(t[0]), ShapeError, r"eye_: .* 2 dimensions, got shape \(3,\)"),
+    "dirac": (init.dirac_, ShapeError, "dirac_: .* 3 to 5 dimensions"),
+    "dirac, groups": (
+        lambda t: init.dirac_(t.unsqueeze(-1), 3),
+        ValueError,
+        "2 output channels are not a multiple of groups 3",
+    ),
+    "orthogonal": (lambda t: init.orthogonal_(t[0]), ShapeError, "2 or more dimensions"),
+    "sparse": (lambda t: init.sparse_(t[0], 0.5), ShapeError, "sparse_: .* 2 dimensions"),
+    "sparsity": (lambda t: init.sparse_(t, 1.5), ValueError, r"sparsity must lie in \[0, 1\]"),
+    "sparse, std": (lambda t: init.sparse_(t, 0.5, -1.0), ValueError, "std"),
     "deviation": (lambda t: init.normal_(t, 0.0, -1.0), ValueError, "std"),
 }
 
@@ -258,3 +363,15 @@ def test_what_has_no_elements_can_be_filled() -> None:
     for name in ("kaiming_uniform_", "kaiming_normal_", "xavier_uniform_", "xavier_normal_"):
         for shape in ((0, 3), (3, 0), (0, 0)):
             assert getattr(init, name)(Tensor(np.empty(shape))).shape == shape
+    for shape in ((0, 3), (3, 0), (0, 0)):
+        for fill in (init.orthogonal_, init.trunc_normal_, lambda t: init.sparse_(t, 0.5)):
+            assert fill(Tensor(np.empty(shape))).shape == shape
+
+
+def test_the_set_is_pytorchs() -> None:
+    theirs = {
+        name
+        for name in dir(torch.nn.init)
+        if (name.endswith("_") and not name.startswith("_")) or name == "calculate_gain"
+    }
+    assert set(init.__all__) == theirs
