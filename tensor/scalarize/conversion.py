@@ -42,6 +42,9 @@ class Scalarized:
     leaves: Mapping[Tensor, Array]
     _values: Mapping[int, Array]
 
+    def __contains__(self, tensor: Tensor) -> bool:
+        return id(_edge(tensor)) in self._values
+
     def __getitem__(self, tensor: Tensor) -> Array:
         """Return the Values of a Tensor of the graph, be it a leaf, an intermediate or an output.
 

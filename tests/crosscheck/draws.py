@@ -1,0 +1,565 @@
+"""How a call of each op is drawn around an operand that is given: one line or function per op.
+
+An elementwise op without attributes that must be given needs no line: its operands follow from
+the vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from micro.vocab import REQUIRED, VOCAB
+from tests.crosscheck.generate import RANGES, Draft
+from tests.crosscheck.programs import SAME
+
+__all__ = ["DRAWS", "drawable", "step"]
+
+Call = tuple[tuple[int | None, ...], dict[str, Any]] | None
+Draw = Callable[[Draft, int], Call]
+
+# Narrower ranges than the domain's, for what grows fast or is cut off.
+NARROW: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
+    ("exp", 0): (-3.0, 2.5),
+    ("sinh", 0): (-2.5, 2.5),
+    ("cosh", 0): (-2.5, 2.5),
+    ("tan", 0): (-1.25, 1.25),
+    ("pow", 0): (0.25, 2.5),
+    ("pow", 1): (-2.5, 2.5),
+}
+
+# Attributes of elementwise ops, besides their defaults.
+ATTRS: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
+    "clip": ({"min": -1.0, "max": 1.0}, {"min": 0.5}, {"max": 0.25}),
+    "gelu": ({}, {"approximate": "tanh"}),
+    "round": ({}, {"decimals": 1}),
+    "softplus": ({}, {"beta": 0.5}),
+    "leaky_relu": ({}, {"negative_slope": 0.25}),
+    "elu": ({}, {"alpha": 0.5}),
+}
+
+DRAWS: Final[dict[str, Draw]] = {}
+
+
+def draws(*names: str) -> Callable[[Draw], Draw]:
+    """Enter a function as that which draws calls of the ops ``names``."""
+
+    def enter(function: Draw) -> Draw:
+        DRAWS.update(dict.fromkeys(names, function))
+        return function
+
+    return enter
+
+
+def drawable() -> list[str]:
+    """The ops that calls can be drawn of."""
+    return [
+        name
+        for name, spec in VOCAB.items()
+        if name in DRAWS
+        or (spec.scope == "both" and (name in ATTRS or REQUIRED not in spec.attrs.values()))
+    ]
+
+
+def step(d: Draft, name: str, i: int) -> int | None:
+    """Append a call of the op ``name`` that takes the value i; None if there is no fitting one."""
+    if name == "detach":
+        return d.add("detach", (i,), {})
+    call = DRAWS[name](d, i) if name in DRAWS else _elementwise(d, name, i)
+    if call is None:
+        return None
+    operands, attrs = call
+    spec = VOCAB[name]
+    domains = spec.domain * len(operands) if spec.variadic else spec.domain
+    fitted = tuple(
+        None if j is None else _fitted(d, name, k, domain, j)
+        for k, (j, domain) in enumerate(zip(operands, domains, strict=True))
+    )
+    return d.add(name, fitted, attrs)
+
+
+def _fitted(d: Draft, name: str, place: int, domain: str, i: int) -> int:
+    """The value i inside the domain of an operand."""
+    if domain not in RANGES or d.data[i].dtype.kind != "f":
+        return i
+    low, high = NARROW.get((name, place), RANGES[domain])
+    if domain == "real" and (name, place) not in NARROW:
+        low, high = -12.0, 12.0
+    return d.into(i, low, high, away=0.25 if domain == "nonzero" else 0.0)
+
+
+def _elementwise(d: Draft, name: str, i: int) -> Call:
+    """A call on operands that broadcast, the given one in any place."""
+    spec = VOCAB[name]
+    kind = d.data[i].dtype.kind
+    places = [k for k, domain in enumerate(spec.domain) if (domain == "bool") == (kind == "b")]
+    if not places or kind == "i":
+        return None
+    mine = d.choose(places)
+    operands = []
+    for k, domain in enumerate(spec.domain):
+        if k == mine:
+            operands.append(i)
+        elif domain == "bool":
+            operands.append(d.constant(d.rng.random(_broadcast(d, i)) < 0.5))
+        else:
+            same = d.chance(0.1) and kind == "f" and domain != "nonzero"
+            operands.append(i if same else d.other(_broadcast(d, i)))
+    return tuple(operands), dict(d.choose(ATTRS.get(name, ({},))))
+
+
+def _broadcast(d: Draft, i: int) -> tuple[int, ...]:
+    """A shape that fits the value i: fewer dimensions, or some of length 1, or one in front."""
+    shape = tuple(n if d.chance(0.75) else 1 for n in d.data[i].shape)
+    if d.chance(0.15) and math.prod(shape) <= 4:
+        return (2, *shape)
+    return shape[d.integer(0, len(shape) + 1) :] if d.chance(0.3) else shape
+
+
+# Reductions.
+
+
+@draws("sum", "mean", "amax", "amin")
+def _reduction(d: Draft, i: int) -> Call:
+    return (i,), {"dim": d.dims(d.data[i].ndim), "keepdim": d.chance(0.5)}
+
+
+@draws("logsumexp")
+def _logsumexp(d: Draft, i: int) -> Call:
+    return _reduction(d, i)
+
+
+@draws("any", "all")
+def _any(d: Draft, i: int) -> Call:
+    return _reduction(d, i)
+
+
+@draws("var", "std")
+def _var(d: Draft, i: int) -> Call:
+    i = d.into(i, -4.0, 4.0)
+    a = d.data[i]
+    dim = d.dims(a.ndim)
+    over = range(a.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    count = math.prod(a.shape[k] for k in over) if a.ndim else 1
+    correction = d.choose([0, 1]) if count > 1 else 0
+    return (
+        ((i,), {"dim": dim, "correction": correction, "keepdim": d.chance(0.5)}) if count else None
+    )
+
+
+@draws("norm")
+def _norm(d: Draft, i: int) -> Call:
+    p = d.choose([2, 2, 1, 3, math.inf, -math.inf, 0, 1.5])
+    return (i,), {"p": p, "dim": d.dims(d.data[i].ndim), "keepdim": d.chance(0.5)}
+
+
+@draws("max", "min", "argmax", "argmin", "prod")
+def _selection(d: Draft, i: int) -> Call:
+    a = d.data[i]
+    dim = None if d.chance(0.3) else d.dim(a.ndim)
+    return (i,), {"dim": dim, "keepdim": d.chance(0.5)}
+
+
+@draws("softmax", "log_softmax", "cumsum", "cumprod")
+def _along(d: Draft, i: int) -> Call:
+    return (i,), {"dim": d.dim(d.data[i].ndim)}
+
+
+# Products.
+
+
+@draws("matmul")
+def _matmul(d: Draft, i: int) -> Call:
+    i = d.with_ndim(i, 1, 3)
+    i = d.into(i, -4.0, 4.0)
+    shape, n = d.data[i].shape, d.integer(1, 4)
+    if d.chance(0.5):  # on the left
+        k = shape[-1]
+        batch = shape[:-2] if d.chance(0.5) else ()
+        return (i, d.other((k,) if d.chance(0.3) else (*batch, k, n))), {}
+    k = shape[-2] if len(shape) > 1 else shape[0]
+    batch = shape[:-2] if d.chance(0.5) else ()
+    return (d.other((k,) if d.chance(0.3) else (*batch, n, k)), i), {}
+
+
+@draws("linear")
+def _linear(d: Draft, i: int) -> Call:
+    i = d.into(i, -4.0, 4.0)
+    out = d.integer(1, 4)
+    activation = d.choose([None, "relu"] if d.exact else [None, "relu", "tanh", "sigmoid"])
+    if d.chance(0.3):  # as the weight
+        i = d.with_ndim(i, 2, 2)
+        operands = [d.other((*d.choose([(), (1,), (2,)]), d.data[i].shape[1])), i]
+        out = d.data[i].shape[0]
+    else:
+        i = d.with_ndim(i, 1, 3)
+        operands = [i, d.other((out, d.data[i].shape[-1]))]
+    bias = d.other((out,)) if d.chance(0.5) else None
+    return (*operands, bias), {"activation": activation}
+
+
+# Shapes.
+
+
+@draws("reshape")
+def _reshape(d: Draft, i: int) -> Call:
+    shape = d.data[i].shape
+    options = [(math.prod(shape),), shape[::-1], (1, *shape), (*shape, 1)]
+    if math.prod(shape):
+        options += [(-1,), (-1, *shape[1:])] if shape else [(-1,)]
+    return (i,), {"shape": d.choose(options)}
+
+
+@draws("flatten")
+def _flatten(d: Draft, i: int) -> Call:
+    ndim = d.data[i].ndim
+    start = d.integer(0, max(ndim, 1))
+    return (i,), {"start_dim": start, "end_dim": d.integer(start, max(ndim, 1))}
+
+
+@draws("permute")
+def _permute(d: Draft, i: int) -> Call:
+    ndim = d.data[i].ndim
+    return (i,), {"dims": tuple(int(k) - d.choose([0, ndim]) for k in d.rng.permutation(ndim))}
+
+
+@draws("transpose")
+def _transpose(d: Draft, i: int) -> Call:
+    ndim = d.data[i].ndim
+    return (i,), {"dim0": d.dim(ndim), "dim1": d.dim(ndim)}
+
+
+@draws("squeeze")
+def _squeeze(d: Draft, i: int) -> Call:
+    return (i,), {"dim": None if d.chance(0.5) else d.dim(d.data[i].ndim)}
+
+
+@draws("unsqueeze")
+def _unsqueeze(d: Draft, i: int) -> Call:
+    return (i,), {"dim": d.dim(d.data[i].ndim + 1)}
+
+
+@draws("expand")
+def _expand(d: Draft, i: int) -> Call:
+    shape = tuple(d.choose([1, 2, 3]) if n == 1 else d.choose([n, -1]) for n in d.data[i].shape)
+    return (i,), {"shape": (2, *shape) if d.chance(0.4) else shape}
+
+
+@draws("cat")
+def _cat(d: Draft, i: int) -> Call:
+    i = d.with_ndim(i, 1, 9)
+    shape = d.data[i].shape
+    dim = d.dim(len(shape))
+    operands = [i]
+    for _ in range(d.integer(0, 3)):
+        lengths = list(shape)
+        lengths[dim] = d.integer(1, 3)
+        operands.append(i if d.chance(0.2) else d.other(tuple(lengths)))
+    return tuple(operands[k] for k in d.rng.permutation(len(operands))), {"dim": dim}
+
+
+@draws("stack")
+def _stack(d: Draft, i: int) -> Call:
+    shape = d.data[i].shape
+    operands = [i, *(i if d.chance(0.2) else d.other(shape) for _ in range(d.integer(0, 3)))]
+    return tuple(operands), {"dim": d.dim(len(shape) + 1)}
+
+
+@draws("cast")
+def _cast(d: Draft, i: int) -> Call:
+    return (i,), {"dtype": SAME}
+
+
+@draws("clone", "isnan", "isinf", "isfinite", "logical_not")
+def _alone(d: Draft, i: int) -> Call:
+    return (i,), {}
+
+
+@draws("logical_and", "logical_or", "logical_xor")
+def _logical(d: Draft, i: int) -> Call:
+    return (i, d.other(_broadcast(d, i))), {}
+
+
+@draws("bitwise_and", "bitwise_or", "bitwise_xor")
+def _bitwise(d: Draft, i: int) -> Call:
+    if d.data[i].dtype.kind != "b":
+        i = d.bridge("gt", i, d.constant(np.array(0.375)))
+    return (i, d.constant(d.rng.random(_broadcast(d, i)) < 0.5)), {}
+
+
+@draws("bitwise_not")
+def _bitwise_not(d: Draft, i: int) -> Call:
+    if d.data[i].dtype.kind != "b":
+        i = d.bridge("gt", i, d.constant(np.array(0.375)))
+    return (i,), {}
+
+
+# Indexing.
+
+
+def _index(d: Draft, shape: tuple[int, ...]) -> Any:
+    """An index: basic, by integers that may repeat, by a mask, or mixed."""
+    if not shape:
+        return d.choose([(), None, Ellipsis])
+    n = shape[0]
+    options: list[Any] = [
+        slice(None, None, 2),
+        slice(1, None),
+        slice(None, None, -1),
+        None,
+        Ellipsis,
+        (Ellipsis, slice(0, 1)),
+    ]
+    if n:
+        rows = [d.integer(-n, n) for _ in range(d.integer(1, 5))]
+        options += [d.integer(-n, n), rows, rows, [k % n for k in rows] + [0, 0]]
+        options += [[bool(d.chance(0.6)) for _ in range(n)]]
+    if len(shape) > 1 and n and shape[1]:
+        columns = [d.integer(-shape[1], shape[1]) for _ in range(3)]
+        rows = [d.integer(-n, n) for _ in range(3)]
+        options += [(slice(None), d.integer(0, shape[1])), (slice(None), columns), (rows, columns)]
+        options += [(rows, slice(None, 1)), (None, slice(None), columns)]
+    return d.choose(options)
+
+
+@draws("getitem")
+def _getitem(d: Draft, i: int) -> Call:
+    return (i,), {"index": _index(d, d.data[i].shape)}
+
+
+@draws("getitem_adjoint")
+def _getitem_adjoint(d: Draft, i: int) -> Call:
+    a = d.data[i]
+    if a.ndim == 0:
+        return (i,), {"index": d.integer(0, 3), "shape": (3,)}
+    if a.shape[0] == 0:
+        return None
+    rows = [d.integer(0, 3) for _ in range(a.shape[0])]
+    return (i,), {"index": rows, "shape": (3, *a.shape[1:])}
+
+
+@draws("embedding")
+def _embedding(d: Draft, i: int) -> Call:
+    if d.data[i].dtype.kind == "i":
+        i = _rows_of(d, i)
+        return (d.other((max(int(d.data[i].max(initial=0)) + 1, 2), 2)), i), {}
+    i = d.with_ndim(i, 2, 2)
+    rows = d.data[i].shape[0]
+    if not rows:
+        return None
+    indices = d.rng.integers(0, rows, d.choose([(), (3,), (2, 2)]))
+    return (i, d.constant(np.asarray(indices))), {}
+
+
+def _rows_of(d: Draft, i: int) -> int:
+    return i
+
+
+@draws("embedding_adjoint")
+def _embedding_adjoint(d: Draft, i: int) -> Call:
+    i = d.with_ndim(i, 1, 3)
+    rows = d.integer(1, 4)
+    indices = d.rng.integers(0, rows, d.data[i].shape[:-1])
+    return (i, d.constant(np.asarray(indices))), {"rows": rows}
+
+
+@draws("one_hot")
+def _one_hot(d: Draft, i: int) -> Call:
+    a = d.data[i]
+    if a.dtype.kind == "i":
+        return (i,), {"num_classes": int(a.max(initial=0)) + 1}
+    i = d.bridge("argmax", i, dim=0 if a.ndim else None)
+    return (i,), {"num_classes": max(a.shape[0] if a.ndim else 1, 1)}
+
+
+# Losses and layers.
+
+
+@draws("cross_entropy")
+def _cross_entropy(d: Draft, i: int) -> Call:
+    i = d.with_ndim(i, 1, 2)
+    *rows, classes = d.data[i].shape
+    if not classes:
+        return None
+    target = np.asarray(d.rng.integers(0, classes, rows))
+    if d.chance(0.3) and target.size > 1:
+        target.reshape(-1)[0] = -100
+    attrs = {
+        "reduction": d.choose(["mean", "sum", "none"]),
+        "label_smoothing": d.choose([0.0, 0.0, 0.25]),
+    }
+    return (i, d.constant(target)), attrs
+
+
+@draws("layer_norm")
+def _layer_norm(d: Draft, i: int) -> Call:
+    i = d.with_ndim(i, 1, 4)
+    shape = d.data[i].shape
+    last = shape[-d.integer(1, len(shape) + 1) :]
+    if math.prod(last) < 2:
+        return None
+    i = d.into(i, -4.0, 4.0)
+    count = len(last)
+    variances = d.data[i].var(tuple(range(-count, 0)))
+    if variances.size and variances.min() < 0.05:
+        return None
+    operands = [d.other(last) if d.chance(0.7) else None for _ in range(2)]
+    return (i, *operands), {"normalized_shape": last, "eps": d.choose([1e-5, 0.125])}
+
+
+@draws("dropout")
+def _dropout(d: Draft, i: int) -> Call:
+    p = 0.5 if d.exact else d.choose([0.5, 0.25, 0.2, 0.0])
+    if d.data[i].dtype.kind == "b":
+        return (d.other(d.data[i].shape), i), {"p": p}
+    return (i, d.constant(d.rng.random(d.data[i].shape) < 0.7)), {"p": p}
+
+
+def _attention(d: Draft, i: int, valued: bool) -> Call:
+    i = d.into(d.with_ndim(i, 2, 3), -3.0, 3.0)
+    *lead, length, width = d.data[i].shape
+    if 0 in (length, width) or length * width > 6 or math.prod(lead) > 2:
+        return None
+    keys = d.integer(1, 3)
+    role = d.choose(["query", "key", "value"] if valued else ["query", "key"])
+    shapes = {
+        "query": (*lead, keys, width),
+        "key": (*lead, keys, width),
+        "value": (*lead, keys, d.integer(1, 3)),
+    }
+    if role == "key":
+        shapes["value"] = (*lead, length, 2)
+    if role == "value":
+        shapes["key"] = (*lead, length, 2)
+        shapes["query"] = (*lead, keys, 2)
+    names = ["query", "key", "value"] if valued else ["query", "key"]
+    operands = [i if name == role else d.other(shapes[name]) for name in names]
+    operands = [d.into(j, -3.0, 3.0) for j in operands]
+    causal = d.chance(0.3)
+    rows, seen = d.data[operands[0]].shape[-2], d.data[operands[1]].shape[-2]
+    mask = d.other((rows, seen)) if not causal and d.chance(0.4) else None
+    return (*operands, mask), {"is_causal": causal, "scale": d.choose([None, 0.5])}
+
+
+@draws("attention_weights")
+def _attention_weights(d: Draft, i: int) -> Call:
+    return _attention(d, i, valued=False)
+
+
+@draws("scaled_dot_product_attention")
+def _scaled_dot_product_attention(d: Draft, i: int) -> Call:
+    return _attention(d, i, valued=True)
+
+
+# Convolution and pooling.
+
+
+def _planes(d: Draft, i: int) -> int:
+    """The value i as planes of at most 3 by 3."""
+    i = d.into(d.with_ndim(i, 3, 4), -4.0, 4.0)
+    shape = d.data[i].shape
+    if d.chance(0.5) and math.prod(shape) <= 9 and math.prod(shape) > 1:
+        size = math.prod(shape)
+        sides = [k for k in (1, 2, 3) if size % k == 0]
+        k = d.choose(sides)
+        i = d.viewed(i, (1, 1, k, size // k))
+    return i
+
+
+def _convolution(d: Draft, i: int) -> tuple[int, int, dict[str, Any]] | None:
+    """The input, a weight, and how it moves; the given value is the one or the other."""
+    i = _planes(d, i)
+    shape = d.data[i].shape
+    attrs: dict[str, Any] = {
+        "stride": d.choose([1, 1, 2, (2, 1)]),
+        "padding": d.choose([0, 0, 1, (0, 1)]),
+        "dilation": d.choose([1, 1, 1, 2]),
+    }
+    if d.chance(0.3) and len(shape) == 4 and max(shape[2:]) <= 3:  # as the weight
+        planes = d.other((1, shape[1], min(shape[2] + 1, 3), min(shape[3] + 1, 3)))
+        return planes, i, attrs | {"dilation": 1}
+    groups = shape[-3] if d.chance(0.3) and shape[-3] else 1
+    taps = [d.integer(1, min(n, 2) + 1) for n in shape[-2:]]
+    weight = d.other((groups * d.integer(1, 3), shape[-3] // groups, *taps))
+    return i, weight, attrs | {"groups": groups}
+
+
+@draws("conv2d")
+def _conv2d(d: Draft, i: int) -> Call:
+    found = _convolution(d, i)
+    if found is None:
+        return None
+    planes, weight, attrs = found
+    bias = d.other(d.data[weight].shape[:1]) if d.chance(0.5) else None
+    return (planes, weight, bias), attrs
+
+
+def _convolved(d: Draft, planes: tuple[int, ...], weight: tuple[int, ...], attrs: Any) -> Any:
+    """The shape of a convolution's result."""
+    steps = []
+    for k, (size, taps) in enumerate(zip(planes[-2:], weight[-2:], strict=True)):
+        stride, padding, dilation = (
+            v if isinstance(v, int) else v[k]
+            for v in (attrs["stride"], attrs["padding"], attrs["dilation"])
+        )
+        steps.append((size + 2 * padding - dilation * (taps - 1) - 1) // stride + 1)
+    return (*planes[:-3], weight[0], *steps)
+
+
+@draws("conv2d_input_adjoint")
+def _conv2d_input_adjoint(d: Draft, i: int) -> Call:
+    i = _planes(d, i)
+    *lead, outputs, height, width = d.data[i].shape
+    if not outputs or not height or not width:
+        return None
+    taps = (d.integer(1, 3), d.integer(1, 3))
+    each = d.integer(1, 3)
+    weight = d.other((outputs, each, *taps))
+    shape = (*lead, each, height + taps[0] - 1, width + taps[1] - 1)
+    return (i, weight), {"shape": shape}
+
+
+@draws("conv2d_weight_adjoint")
+def _conv2d_weight_adjoint(d: Draft, i: int) -> Call:
+    i = _planes(d, i)
+    *lead, outputs, height, width = d.data[i].shape
+    if not outputs or not height or not width:
+        return None
+    taps = (d.integer(1, 3), d.integer(1, 3))
+    planes = d.other((*lead, 1, height + taps[0] - 1, width + taps[1] - 1))
+    return (i, planes), {"shape": (outputs, 1, *taps)}
+
+
+@draws("max_pool2d", "max_pool2d_indices")
+def _max_pool2d(d: Draft, i: int) -> Call:
+    i = _planes(d, i)
+    taps = [d.integer(1, min(n, 2) + 1) for n in d.data[i].shape[-2:] if n]
+    if len(taps) < 2:
+        return None
+    return (i,), {"kernel_size": tuple(taps), "stride": d.choose([None, 1])}
+
+
+@draws("avg_pool2d")
+def _avg_pool2d(d: Draft, i: int) -> Call:
+    call = _max_pool2d(d, i)
+    if call is None:
+        return None
+    operands, attrs = call
+    attrs["padding"] = d.choose([0, 1]) if min(attrs["kernel_size"]) > 1 else 0
+    attrs["count_include_pad"] = d.chance(0.5)
+    attrs["divisor_override"] = 2 if d.chance(0.2) else None
+    return operands, attrs
+
+
+@draws("avg_pool2d_adjoint")
+def _avg_pool2d_adjoint(d: Draft, i: int) -> Call:
+    i = _planes(d, i)
+    shape = d.data[i].shape
+    if not math.prod(shape[-2:]):
+        return None
+    taps = (d.integer(1, 3), d.integer(1, 3))
+    planes = (*shape[:-2], shape[-2] + taps[0] - 1, shape[-1] + taps[1] - 1)
+    return (i,), {"shape": planes, "kernel_size": taps, "stride": 1}
