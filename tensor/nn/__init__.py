@@ -98,7 +98,7 @@ __all__ = [
     "Unflatten",
     "functional",
     "init",
-    "utils",
     "rotary",
     "sinusoidal",
+    "utils",
 ]
