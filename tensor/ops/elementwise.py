@@ -16,6 +16,7 @@ __all__ = [
     "add",
     "atan",
     "ceil",
+    "clamp",
     "clip",
     "cos",
     "cosh",
@@ -457,6 +458,9 @@ def clip(a: Operand, min: float | None = None, max: float | None = None) -> Any:
     except OverflowError:
         raise ValueError(f"min {min} or max {max} does not fit into {a.dtype}") from None
     return np.clip(a, low, high)
+
+
+clamp = clip
 
 
 @kernel()

@@ -44,13 +44,13 @@ vjp("floor_divide", a=flat, b=flat)
 # Powers, exponentials and logarithms.
 
 vjp("sqrt", a=lambda xp, g, out: g / (2 * out))
-vjp("rsqrt", a=lambda xp, g, out: g * (out * out * out) * -0.5)
+vjp("rsqrt", a=lambda xp, g, out: g * (-0.5 * out * (out * out)))
 vjp("exp", a=lambda xp, g, out: g * out)
 vjp("exp2", a=lambda xp, g, out: g * (out * math.log(2)))
-vjp("expm1", a=lambda xp, g, out: g * (out + 1))
+vjp("expm1", a=lambda xp, g, a: g * xp.exp(a))  # out + 1 would be 0 where out is nearly -1
 vjp("log", a=lambda xp, g, a: g / a)
-vjp("log2", a=lambda xp, g, a: g / (a * math.log(2)))
-vjp("log10", a=lambda xp, g, a: g / (a * math.log(10)))
+vjp("log2", a=lambda xp, g, a: g / a * (1 / math.log(2)))
+vjp("log10", a=lambda xp, g, a: g / a * (1 / math.log(10)))
 vjp("log1p", a=lambda xp, g, a: g / (a + 1))
 
 # Trigonometry.
@@ -89,8 +89,10 @@ def _elu(xp: Any, g: Any, a: Any, alpha: float) -> Any:
 def _gelu(xp: Any, g: Any, a: Any, approximate: str) -> Any:
     if approximate == "tanh":
         scale, cubic = math.sqrt(2 / math.pi), 0.044715
-        t = xp.tanh(scale * (a + cubic * (a * a * a)))
-        return g * (0.5 * (1 + t) + 0.5 * scale * a * (1 - t * t) * (1 + 3 * cubic * (a * a)))
+        near = xp.clip(a, -10.0, 10.0)  # beyond, t is -1 or 1, and powers of a might overflow
+        square = near * near
+        t = xp.tanh(scale * (near + cubic * (near * square)))
+        return g * (0.5 * (1 + t) + 0.5 * scale * near * (1 - t * t) * (1 + 3 * cubic * square))
     density = xp.exp(-0.5 * (a * a)) * (1 / math.sqrt(2 * math.pi))
     return g * (0.5 * (1 + xp.erf(a * math.sqrt(0.5))) + a * density)
 

@@ -56,13 +56,33 @@ def _std(
 
 
 def _prod(xp: Any, g: Any, a: Any, a_shape: Any, dim: Any, keepdim: bool) -> Any:
-    """The product of what stands before each element and of what stands after it."""
-    along = 0 if dim is None else dim
-    row = xp.reshape(a, (-1,)) if dim is None else a if a_shape else xp.reshape(a, (1,))
-    before = _exclusive(xp, row, along)
-    after = _reversed(xp, _exclusive(xp, _reversed(xp, row, along), along), along)
-    others = xp.reshape(before * after, a_shape)
-    return spread(xp, g, a_shape, dim, keepdim) * others
+    """Return ``g`` times the product of all other elements, found by halving: no division.
+
+    Up a tree, the products of pairs, of pairs of pairs and so on; down it, what each of a pair is
+    multiplied with is the other one, times what the pair is multiplied with.
+    """
+    whole = dim is None or not a_shape
+    along = 0 if whole else dim % len(a_shape)
+    row = xp.reshape(a, (-1,)) if whole else a
+    g = xp.reshape(g, (*row.shape[:along], 1, *row.shape[along + 1 :]))
+    if not row.shape[along]:
+        return xp.reshape(row * g, a_shape)
+    ahead = (slice(None),) * along
+    pairs = []
+    while row.shape[along] > 1:
+        length = row.shape[along]
+        if length % 2:
+            one = xp.where(np.False_, xp.getitem(row, (*ahead, slice(1))), 1.0)
+            row = xp.cat([row, one], along)
+        left = xp.getitem(row, (*ahead, slice(0, None, 2)))
+        right = xp.getitem(row, (*ahead, slice(1, None, 2)))
+        pairs.append((left, right, length))
+        row = left * right
+    for left, right, length in reversed(pairs):
+        both = xp.stack([g * right, g * left], along + 1)
+        row = xp.reshape(both, (*g.shape[:along], 2 * g.shape[along], *g.shape[along + 1 :]))
+        g = xp.getitem(row, (*ahead, slice(length)))
+    return xp.reshape(g, a_shape)
 
 
 def _exclusive(xp: Any, a: Any, dim: int) -> Any:
