@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from .graph import Node, Recipe, Version, next_sequence
 from .modes import detect_anomaly, enable_grad, is_anomaly_enabled, is_grad_enabled
 from .random import Generator, generators
@@ -115,12 +117,12 @@ class _Signature(NamedTuple):
 
     op: str
     shape: tuple[int, ...]
-    dtype: str
+    dtype: np.dtype[Any]
     saved: tuple[str, ...]
 
     @classmethod
     def of(cls, node: Node) -> _Signature:
-        return cls(node.op, node.shape, node.dtype.name, tuple(node.saved or ()))
+        return cls(node.op, node.shape, node.dtype, tuple(node.saved or ()))
 
     def __str__(self) -> str:
         return f"{self.op} of shape {self.shape} and {self.dtype}, which saves {[*self.saved]}"

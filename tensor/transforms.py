@@ -55,7 +55,8 @@ def vjp(
     """
     with enable_grad():
         call = _Call("vjp", func, inputs, create_graph, strict)
-        cotangents = _vectors("vjp", v, call.outputs, "output", call.single_out, create_graph)
+        what = "input" if isinstance(func, _Gradient) else "output"
+        cotangents = _vectors(call.name, v, call.outputs, what, call.single_out, create_graph)
         call.check_outputs()
         found = call.pulled(call.outputs, cotangents, create_graph)
         call.check_results(found)
@@ -94,7 +95,7 @@ def jvp(
     """
     with enable_grad():
         call = _Call("jvp", func, inputs, create_graph, strict)
-        tangents = _vectors("jvp", v, call.inputs, "input", call.single_in, create_graph)
+        tangents = _vectors(call.name, v, call.inputs, "input", call.single_in, create_graph)
         call.check_outputs()
         found = call.pushed(tangents)
         call.check_results(found)

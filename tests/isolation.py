@@ -50,6 +50,15 @@ def _close_figures(module: Any, opened_before: list[int]) -> None:
         module.close(number)
 
 
+def _added_ops(module: Any) -> list[str]:
+    return sorted(module.OPS.keys() - module.VOCAB.keys())
+
+
+def _remove_ops(module: Any, added_before: list[str]) -> None:
+    for name in set(_added_ops(module)) - set(added_before):
+        module.unregister(name)
+
+
 WATCHED: Final = (
     Watched(
         "grad mode or anomaly mode",
@@ -58,6 +67,7 @@ WATCHED: Final = (
         lambda modes: modes.ACTIVE.get(),
         lambda modes, entries: modes.ACTIVE.set(entries),
     ),
+    Watched("the ops", "tensor.dispatch", [], _added_ops, _remove_ops),
     Watched(
         "numpy's global random generator",
         "numpy",

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
 
+import tensor
 import tensor.modes
 import tensor.random
 from tests.isolation import WATCHED, LeakedStateError, isolated
 
+
+def planted(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return a * 1
+
+
 LEAKS: dict[str, Callable[[], object]] = {
     "grad mode or anomaly mode": lambda: tensor.modes.no_grad().__enter__(),
+    "the ops": lambda: tensor.custom_op()(planted),
     "numpy's global random generator": np.random.rand,
     "numpy's handling of floating-point errors": lambda: np.seterr(divide="ignore"),
     "the open matplotlib figures": plt.figure,
