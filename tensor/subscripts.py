@@ -122,7 +122,10 @@ def _lengths(
 def _path(
     terms: Sequence[str], out: str, lengths: Mapping[str, int]
 ) -> tuple[tuple[int, int], ...]:
-    """Return pairs to multiply, each time the one whose product adds the fewest elements."""
+    """Return pairs to multiply, each time the one after which the fewest elements remain.
+
+    Of several such the one that takes the fewest multiplications.
+    """
     work = [frozenset(term) for term in terms]
     path: list[tuple[int, int]] = []
 
@@ -133,12 +136,13 @@ def _path(
     def elements(indices: frozenset[str]) -> int:
         return math.prod(lengths[letter] for letter in indices)
 
-    def growth(pair: tuple[int, int]) -> int:
+    def cost(pair: tuple[int, int]) -> tuple[int, int]:
         i, j = pair
-        return elements(product(i, j)) - elements(work[i]) - elements(work[j])
+        growth = elements(product(i, j)) - elements(work[i]) - elements(work[j])
+        return growth, elements(work[i] | work[j])
 
     while len(work) > 1:
-        i, j = min(itertools.combinations(range(len(work)), 2), key=growth)
+        i, j = min(itertools.combinations(range(len(work)), 2), key=cost)
         made = product(i, j)
         path.append((i, j))
         del work[j], work[i]

@@ -26,9 +26,11 @@ def einsum(arrays: Sequence[Array], equation: str) -> Array:
         later = {letter for _, term in work for letter in term}
         work.append(_pair(a, left, b, right, out, later))
     ((result, term),) = work
-    result, term = _summed(result, term, out)
-    ordered: Array = result.transpose([term.index(letter) for letter in out])
-    return ordered
+    ordered: Array
+    ordered, term = _summed(result, term, out)
+    if term == out and len(arrays) > 1:
+        return ordered
+    return ordered.transpose([term.index(letter) for letter in out])
 
 
 def _distinct(a: Array, term: str, lengths: Mapping[str, int]) -> tuple[Array, str]:
@@ -76,16 +78,18 @@ def _pair(
         order = [c for c in out if c in sizes]
         order += [c for c in sizes if c not in order]
         return np.multiply(_aligned(a, left, order), _aligned(b, right, order)), "".join(order)
+    order = [*batch, *rows, *columns]
+    product = np.empty([sizes[c] for c in order], np.result_type(a, b))
     a = _matrices(a, left, batch, rows, inner)
     b = _matrices(b, right, batch, inner, columns)
+    target = product.reshape(*a.shape[:-1], b.shape[-1])
     if a.shape[-1] == 1:
-        product = a * b  # an outer product, which a GEMM is slow at
+        np.multiply(a, b, out=target)  # an outer product, which a GEMM is slow at
     elif batch and a.shape[-2] == b.shape[-1] == 1:
-        product = np.vecdot(a[:, 0], b[:, :, 0])
+        np.vecdot(a[:, 0], b[:, :, 0], out=target[:, 0, 0])
     else:
-        product = np.matmul(a, b)
-    order = [*batch, *rows, *columns]
-    return product.reshape([sizes[c] for c in order]), "".join(order)
+        np.matmul(a, b, out=target)
+    return product, "".join(order)
 
 
 def _aligned(a: Array, term: str, order: Sequence[str]) -> Array:

@@ -226,6 +226,7 @@ def pad(a: Operand, pad: Sequence[int], value: float = 0.0) -> Any:
         ShapeError: an odd number of lengths, more than two for each dimension,
             or more elements taken away than there are.
         TypeError: lengths that are not integers, or a value that is no number.
+        RuntimeError: a value that the dtype cannot hold.
     """
     lengths = integers("pad", pad)
     if len(lengths) % 2 or len(lengths) > 2 * a.ndim:
@@ -241,10 +242,11 @@ def pad(a: Operand, pad: Sequence[int], value: float = 0.0) -> Any:
         if n + min(before, 0) + min(after, 0) < 0:
             raise ShapeError(f"pad ({before}, {after}) takes away more than the {n} of dim {d}")
     sizes = [n + before + after for n, (before, after) in zip(a.shape, ends, strict=True)]
-    try:
-        out = np.full(sizes, value, a.dtype)
-    except (OverflowError, ValueError) as error:
-        raise RuntimeError(f"value {value} does not fit into {a.dtype}") from error
+    if a.dtype.kind in "iu":
+        limits = np.iinfo(a.dtype)
+        if not limits.min <= value <= limits.max:
+            raise RuntimeError(f"value {value} does not fit into {a.dtype}")
+    out = np.full(sizes, value, a.dtype)
     out[_without(sizes, ends)] = a[_without(a.shape, [(-before, -after) for before, after in ends])]
     return out
 
