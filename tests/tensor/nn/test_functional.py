@@ -16,6 +16,7 @@ from tests.tensor.tolerances import assert_close
 RNG: Final = np.random.default_rng(4)
 X, W, B, V = (RNG.normal(size=shape) for shape in ((4, 5), (3, 5), (3,), (5,)))
 I = RNG.integers(0, 4, (2, 3))  # noqa: E741 - indices
+P = RNG.uniform(0.1, 0.9, (4, 5))
 PLANES, KERNELS = RNG.normal(size=(2, 4, 5, 6)), RNG.normal(size=(3, 4, 3, 3))
 
 # The positional arguments as both libraries take them: arrays become tensors.
@@ -36,6 +37,12 @@ CALLS: Final[dict[str, tuple[str, tuple[Any, ...]]]] = {
     "cross_entropy": ("cross_entropy", (X, np.array([0, 4, 2, 1]))),
     "mse_loss": ("mse_loss", (X, X[::-1].copy())),
     "l1_loss": ("l1_loss", (X, X[::-1].copy())),
+    "smooth_l1_loss": ("smooth_l1_loss", (X, X[::-1].copy())),
+    "huber_loss": ("huber_loss", (X, X[::-1].copy(), "sum", 0.3)),
+    "nll_loss": ("nll_loss", (X, np.array([0, 4, 2, 1]))),
+    "kl_div": ("kl_div", (X, X[::-1] ** 2)),
+    "binary_cross_entropy": ("binary_cross_entropy", (P, P[::-1].copy())),
+    "binary_cross_entropy_with_logits": ("binary_cross_entropy_with_logits", (X, P)),
     "dropout": ("dropout", (X, 0.3, False)),
     "dropout2d": ("dropout2d", (PLANES, 0.3, False)),
     "leaky_relu": ("leaky_relu", (X, 0.3)),
@@ -56,6 +63,8 @@ CALLS: Final[dict[str, tuple[str, tuple[Any, ...]]]] = {
         "scaled_dot_product_attention",
         (PLANES, PLANES, PLANES, PLANES[:, :, :, :5], 0.0, False),
     ),
+    "unfold": ("unfold", (PLANES, (2, 3), 2, 1, (1, 2))),
+    "fold": ("fold", (PLANES[:, :, 0].repeat(3, 1)[:, :, :4], (3, 3), 2)),
     "pad": ("pad", (PLANES, (1, -2, 0, 3), "constant", 0.5)),
     "pad, reflect": ("pad", (PLANES, (4, 3, 0, 2), "reflect")),
     "pad, replicate": ("pad", (PLANES, (6, 1, 2, 0), "replicate")),
@@ -65,6 +74,7 @@ CALLS: Final[dict[str, tuple[str, tuple[Any, ...]]]] = {
 
 
 @pytest.mark.parametrize(("name", "arguments"), CALLS.values(), ids=CALLS)
+@pytest.mark.filterwarnings("ignore:reduction. 'mean' divides:UserWarning")
 def test_a_function_takes_its_arguments_in_pytorchs_order(
     name: str, arguments: tuple[Any, ...]
 ) -> None:
