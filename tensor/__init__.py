@@ -6,8 +6,9 @@ from .ops import *  # noqa: F403 - every op is public; functions of the same nam
 
 # isort: split
 
-from . import functions, nn, ops, optim, random
+from . import composite, functions, nn, ops, optim, random, selection
 from .checkpoint import checkpoint
+from .composite import *  # noqa: F403
 from .custom import custom_op, remove_op
 from .dtypes import float16, float32, float64, int32, int64
 from .engine import backward, grad
@@ -28,6 +29,7 @@ from .modes import (
 from .program import Program, trace
 from .random import Generator, default_generator, manual_seed
 from .scalarize import Scalarized, scalarize
+from .selection import *  # noqa: F403
 from .tensor import Tensor, from_numpy
 from .transforms import hessian, hvp, jacobian, jvp, vhp, vjp
 
@@ -76,5 +78,7 @@ __all__ = [
     "vjp",
 ]
 __all__ += ops.__all__
+__all__ += composite.__all__
 __all__ += functions.__all__
+__all__ += selection.__all__
 __all__[:] = sorted(set(__all__))  # a function may stand before an op of its name

@@ -15,7 +15,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType, SimpleNamespace
-from typing import Any, NamedTuple, ParamSpec, TypeAlias
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, cast
 
 import numpy as np
 
@@ -23,8 +23,8 @@ from micro.vocab import REQUIRED, VOCAB, OpSpec
 
 from . import modes
 from .dtypes import as_array, convert
-from .errors import ShapeError
-from .graph import SYMBOLS, Constant, Edge, Node, Saved, Version, user_site
+from .errors import NotOperandError, ShapeError
+from .graph import SYMBOLS, Array, Constant, Edge, Node, Saved, Version, user_site
 from .rules import RULES
 from .tensor import Tensor
 from .tracing import TRACER
@@ -36,6 +36,8 @@ __all__ = [
     "Operand",
     "Rule",
     "kernel",
+    "node_of",
+    "operator_of",
     "quietly",
     "raw",
     "recording",
@@ -145,8 +147,9 @@ def kernel(
 
     ``policy`` says how operands of unlike dtype are treated: ``promote`` finds
     a common dtype, ``float`` does so too and makes integers float32, ``strict``
-    refuses Tensors of unlike dtype. ``fused(g, needs, ...)`` is a hand-fused
-    first-order pullback, one gradient for each operand, beside the plain rules.
+    refuses Tensors of unlike dtype, ``first`` takes that of the first operand.
+    ``fused(g, needs, ...)`` is a hand-fused first-order pullback, one gradient
+    for each operand, beside the plain rules.
     ``prepare`` holds, by attribute, what is done to its value before it is recorded.
     """
 
@@ -252,6 +255,25 @@ def _public(op: Op) -> Callable[..., Tensor]:
     return functools.wraps(op.kernel)(public)
 
 
+def operator_of(name: str) -> Callable[..., Any]:
+    """Return an op as one of Python's operators: what is no operand gets its own turn."""
+    op = OPS[name]
+    if len(op.operands) != 2:
+        return cast("Callable[..., Any]", getattr(recording, name))
+    # They would take a Tensor for how often to repeat themselves.
+    never = (str, bytes, bytearray, list, tuple) if name == "mul" else ()
+
+    def operator(a: Any, b: Any) -> Any:
+        try:
+            return apply(op, (a, b), _NO_ATTRS)
+        except NotOperandError:
+            if isinstance(a, never) or isinstance(b, never):
+                raise
+            return NotImplemented
+
+    return functools.update_wrapper(operator, op.kernel)
+
+
 def _bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     attrs = dict(op.spec.attrs)
     if len(args) > len(attrs):
@@ -308,8 +330,8 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
         out = as_array(out)
     result = _new(Tensor)
     result._array = out
-    if op.view and isinstance(inputs[0], Tensor) and np.may_share_memory(out, arrays[0]):
-        inputs[0]._share(result)
+    if op.view and _is_view(out, arrays[0]) and isinstance(inputs[0], Tensor):
+        inputs[0]._share(result, op.name, attrs)
     if modes.ACTIVE.get() is None:
         if needed and op.differentiable:
             _record(op, inputs, arrays, attrs, result)
@@ -324,6 +346,25 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
         elif result.node is not None and modes.is_recording_sites():
             result.node.site = user_site()
     return result
+
+
+def _is_view(out: Array, a: Array) -> bool:
+    """Return whether the result of an op that may give a view is one."""
+    base = out.base
+    if base is None:
+        return out is a
+    return base is a or base is a.base or np.may_share_memory(out, a)
+
+
+def node_of(name: str, inputs: tuple[Any, ...], attrs: Mapping[str, Any], out: Array) -> Node:
+    """Return the record of an op whose result was, or will be, written into ``out``."""
+    result = Tensor._wrap(out)
+    arrays = [x.data if isinstance(x, Tensor) else np.asarray(x) for x in inputs]
+    _record(OPS[name], inputs, arrays, attrs, result)
+    assert result.node is not None
+    if modes.is_anomaly_enabled() or modes.is_recording_sites():
+        result.node.site = user_site()
+    return result.node
 
 
 def _examine(op: Op, result: Tensor) -> None:

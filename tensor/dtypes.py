@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from .errors import NotOperandError, ShapeError
 from .graph import Array
 
 if TYPE_CHECKING:
@@ -60,10 +61,14 @@ def as_array(value: Any, *, what: str = "Tensor") -> Array:
 
     Raises:
         TypeError: a masked array, or a dtype that a Tensor cannot hold.
+        ShapeError: nested sequences of unlike length.
     """
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{what}: a masked array has no gradient; fill it with .filled(value)")
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise _ragged(what, value) or error from error
     if type(array) is not np.ndarray:
         array = array.view(np.ndarray)
     kind = array.dtype.kind
@@ -75,6 +80,27 @@ def as_array(value: Any, *, what: str = "Tensor") -> Array:
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return array
+
+
+def _ragged(what: str, value: Any) -> Exception | None:
+    """Return an error that says where nested sequences are not of one length, if they are not."""
+    level = [("data", value)]
+    while level:
+        name, first = level[0]
+        nested = isinstance(first, (list, tuple))
+        for other, entry in level[1:]:
+            if isinstance(entry, (list, tuple)) != nested:
+                kinds = ("a sequence", "a number") if nested else ("a number", "a sequence")
+                return TypeError(f"{what}: {name} is {kinds[0]}, but {other} is {kinds[1]}")
+            if nested and len(entry) != len(first):
+                return ShapeError(
+                    f"{what}: {name} has length {len(first)}, but {other} has {len(entry)}; "
+                    "all rows must be of one length: cut them, or fill them up"
+                )
+        if not nested:
+            return None
+        level = [(f"{at}[{i}]", x) for at, row in level for i, x in enumerate(row)]
+    return None
 
 
 def check_bool(name: str, array: Array) -> None:
@@ -149,6 +175,8 @@ def convert(spec: OpSpec, policy: str, inputs: tuple[Any, ...]) -> list[Any]:
     for wish in asked:
         if wish is not None and (result is None or _CATEGORY[wish.kind] > _CATEGORY[result.kind]):
             result = wish
+    if policy == "first":
+        result = converted[0].dtype
     if result is None:
         return converted
     if policy == "float" and result.kind != "f":
@@ -177,8 +205,10 @@ def _foreign(name: str, label: str, operand: Any) -> Array:
     if is_operand(operand):
         return as_array(operand, what=f"{name}: {label}")
     if operand is None:
-        raise TypeError(f"{name}: {label} is None; it must be a Tensor, an ndarray or a number")
-    raise TypeError(
+        raise NotOperandError(
+            f"{name}: {label} is None; it must be a Tensor, an ndarray or a number"
+        )
+    raise NotOperandError(
         f"{name}: {label} must be a Tensor, an ndarray or a number, got "
         f"{type(operand).__name__}; wrap it in Tensor(...)"
     )

@@ -1,8 +1,8 @@
-"""The one exception class that is ours: an error about shapes."""
+"""The exception classes that are ours."""
 
 from __future__ import annotations
 
-__all__ = ["ShapeError"]
+__all__ = ["NotOperandError", "ShapeError"]
 
 
 class ShapeError(RuntimeError, ValueError):
@@ -11,3 +11,7 @@ class ShapeError(RuntimeError, ValueError):
     A RuntimeError for those who come from PyTorch and a ValueError for those
     who come from numpy, so that either habit of catching it works.
     """
+
+
+class NotOperandError(TypeError):
+    """An operand is neither a Tensor nor an ndarray nor a number."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import threading
+import weakref
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -19,7 +21,6 @@ import numpy.typing as npt
 from micro import vocab
 
 if TYPE_CHECKING:
-    import weakref
     from collections.abc import Callable, Mapping
 
     from .tensor import Tensor
@@ -45,6 +46,9 @@ SYMBOLS: Final[dict[str, str]] = {}
 
 next_sequence = itertools.count().__next__
 
+_weakly = weakref.ref
+_dropping = threading.Lock()
+
 # The files whose frames are not the user's: this package, and the operators' definition.
 _OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, os.path.abspath(vocab.__file__))
 
@@ -52,14 +56,29 @@ _OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, os.path.abspath(vo
 class Version:
     """How often the memory that one or more Tensors share was written to in place.
 
-    ``shared`` tells whether some of them are views, made by ops, of another.
+    ``views`` holds, weakly and oldest first, those of them that ops have made as views of another.
     """
 
-    __slots__ = ("count", "shared")
+    __slots__ = ("_room", "count", "views")
 
     def __init__(self) -> None:
         self.count = 0
-        self.shared = False
+        self.views: list[weakref.ref[Tensor]] | None = None
+
+    def add_view(self, view: Tensor) -> None:
+        """Add a view; the dead are dropped whenever the list has doubled."""
+        views = self.views
+        if views is None:
+            self.views, self._room = [_weakly(view)], 32
+            return
+        views.append(_weakly(view))
+        if len(views) > self._room and _dropping.acquire(blocking=False):
+            try:  # other threads may add meanwhile, at the end
+                count = len(views)
+                views[:count] = [ref for ref in views[:count] if ref() is not None]
+                self._room = 2 * len(views) + 32
+            finally:
+                _dropping.release()
 
 
 class Constant(NamedTuple):
@@ -176,6 +195,12 @@ class Node:
     def symbol(self) -> str:
         """What a drawing writes in the op's place."""
         return SYMBOLS.get(self.op, self.op)
+
+    def partials(self) -> tuple[Any, ...]:
+        """Return the derivative by each operand, where all are single numbers: for drawings."""
+        from .watch import local_derivatives
+
+        return local_derivatives(self)
 
     def __repr__(self) -> str:
         made = f", made at {self.site}" if self.site else ""

@@ -2,6 +2,11 @@
 
 A change bumps the version that all Tensors of the same memory share, so that a
 backward pass notices when an array it needs is no longer what was saved.
+
+Where gradients flow, the change is an op like any other, and its record takes
+the place of the Tensor's old one. If the Tensor is a view, the one that it is a
+view of has changed too: its record says that new elements were put where the
+view looks. Every living view is then recorded anew, as one of the changed Tensor.
 """
 
 from __future__ import annotations
@@ -12,35 +17,41 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 
 from . import modes
-from .dtypes import as_array
+from .dtypes import as_array, check_bool, is_operand
 from .errors import ShapeError
 from .graph import Array, Node, Saved, Version
-from .methods import Methods
+from .kernels import scatter
+from .methods import recorded
+from .selection import Selection
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Mapping
 
     from .tensor import Tensor
 
 __all__ = ["InPlace", "plain_index"]
 
 
-class InPlace(Methods):
+class InPlace(Selection):
     """The part of Tensor that overwrites elements.
 
-    ``add_``, ``sub_``, ``mul_`` and ``div_`` are recorded like the ops they are
-    named after. The others are not, and refuse what would have to be.
+    While gradients are recorded, so are changes of a Tensor that gradients flow
+    to, and of one that a value with gradients is put into. The elements that
+    were overwritten get the gradient 0, and the values that of their places.
 
     Raises (all of them):
-        RuntimeError: a leaf that requires grad, while gradients are recorded;
-            memory that is read-only or, where the change is recorded, shared
-            with other Tensors; a dtype that cannot be stored.
+        RuntimeError: a leaf that requires grad or a view of it, while gradients
+            are recorded; memory that is read-only; a dtype that cannot be stored.
         ShapeError: a shape that does not fit.
     """
 
     if TYPE_CHECKING:  # what Tensor adds, documented there
         data: Array
         node: Node | None
+        _requires_grad: builtins.bool
+        _version: Version | None
+        _source: tuple[Tensor, str, Mapping[str, Any]] | None
 
         @property
         def shape(self) -> tuple[int, ...]: ...  # noqa: D102
@@ -68,74 +79,104 @@ class InPlace(Methods):
         """Divide by ``other`` in place."""
         return self._update("div", other)
 
-    __iadd__ = add_
-    __isub__ = sub_
-    __imul__ = mul_
-    __itruediv__ = div_
+    # What is no operand may know how to be added to a Tensor.
+
+    def __iadd__(self, other: Any) -> Self:
+        return self.add_(other) if is_operand(other) else NotImplemented
+
+    def __isub__(self, other: Any) -> Self:
+        return self.sub_(other) if is_operand(other) else NotImplemented
+
+    def __imul__(self, other: Any) -> Self:
+        return self.mul_(other) if is_operand(other) else NotImplemented
+
+    def __itruediv__(self, other: Any) -> Self:
+        return self.div_(other) if is_operand(other) else NotImplemented
 
     def copy_(self, source: Any) -> Self:
         """Copy the elements of ``source``, broadcast and converted, into this Tensor."""
-        self._writable("copy_")
-        return self._overwrite("copy_", ..., _elements("copy_", source))
+        return self._put("copy_", ..., source)
 
     def fill_(self, value: Any) -> Self:
-        """Set every element to ``value``."""
-        self._writable("fill_")
-        array = _elements("fill_", value)
-        if array.ndim:
-            raise ShapeError(f"fill_: value must be one number, got shape {array.shape}")
-        return self._overwrite("fill_", ..., array)
+        """Set every element to ``value``, one number."""
+        return self._put("fill_", ..., value, single=True)
 
     def zero_(self) -> Self:
         """Set every element to 0."""
-        self._writable("zero_")
-        return self._overwrite("zero_", ..., np.zeros((), self.dtype))
+        return self._put("zero_", ..., 0)
+
+    def masked_fill_(self, mask: Any, value: Any) -> Self:
+        """Set the elements where ``mask``, bool and broadcast, is True to ``value``, one number."""
+        where = plain_index(mask)
+        check_bool("masked_fill_: mask", as_array(where, what="masked_fill_: mask"))
+        try:
+            where = np.broadcast_to(where, self.shape)
+        except ValueError as error:
+            raise ShapeError(
+                f"masked_fill_: mask of shape {np.shape(where)} does not broadcast to {self.shape}"
+            ) from error
+        return self._put("masked_fill_", where, value, single=True)
+
+    def index_put_(self, indices: Any, values: Any, accumulate: builtins.bool = False) -> Self:
+        """Set the elements at ``indices``, a tuple of Tensors, to ``values``; or add them there.
+
+        Without ``accumulate`` the last value for a place remains, and alone gets a gradient.
+        """
+        return self._put("index_put_", tuple(indices), values, accumulate=accumulate)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._writable("setitem")
-        self._overwrite("setitem", plain_index(index), _elements("setitem", value))
+        self._put("setitem", index, value)
 
-    def _writable(self, name: str, recorded: builtins.bool = False) -> None:
-        """Raise if the elements cannot be overwritten."""
-        if not recorded and self.requires_grad and modes.is_grad_enabled():
-            what = "leaf Tensor that requires grad" if self.node is None else f"result of {self.op}"
-            raise RuntimeError(
-                f"{name}: a {what} is being used in an in-place operation while gradients are "
-                "recorded; do it under no_grad(), or use the op that returns a new Tensor"
-            )
-        if not self.data.flags.writeable:
-            raise RuntimeError(f"{name}: the Tensor's memory is read-only; clone() it first")
+    def _put(
+        self,
+        name: str,
+        index: Any,
+        value: Any,
+        *,
+        accumulate: builtins.bool = False,
+        single: builtins.bool = False,
+    ) -> Self:
+        """Write ``value`` at ``index``, or add it there, and record that where gradients flow."""
+        from .dispatch import node_of, raw
 
-    def _overwrite(self, name: str, index: Any, value: Array) -> Self:
-        """Set the elements at ``index``, after everything that could be refused was checked."""
+        root = self._check_writable(name)
+        index = plain_index(index)
+        array = value.data if isinstance(value, InPlace) else as_array(value, what=name)
+        if single and array.ndim:
+            raise ShapeError(f"{name}: value must be one number, got shape {array.shape}")
         try:
-            shape = self.data[index].shape
+            target = raw.getitem(self.data, index)
         except IndexError as error:
             raise IndexError(f"{name}: {error} (shape {self.shape})") from error
-        lengths = zip(value.shape[::-1], shape[::-1], strict=False)
-        if value.ndim > len(shape) or any(n not in (1, wanted) for n, wanted in lengths):
-            raise ShapeError(f"{name}: shape {value.shape} does not fit into shape {shape}")
-        with np.errstate(all="ignore"):  # what does not fit a dtype becomes inf, as in a cast
-            self.data[index] = value
-        self._shared_version().count += 1
+        if not scatter.fits(array.shape, target.shape):
+            raise ShapeError(f"{name}: shape {array.shape} does not fit into shape {target.shape}")
+        gives = isinstance(value, InPlace) and value.requires_grad
+        if not modes.is_grad_enabled() or not (gives or root.requires_grad):
+            self._write(index, array, accumulate)
+            return self
+        if self.dtype.kind != "f":
+            raise RuntimeError(
+                f"{name}: a value that requires grad cannot be written into a Tensor of "
+                f"{self.dtype}, because no gradient would flow back to it; write value.detach()"
+            )
+        if name == "setitem" and gives and value._root() is root and _same(target, array):
+            return self  # as in x[0] += 1, which has changed the view that it writes back
+        attrs = {"index": index, "accumulate": accumulate}
+        operand = value if isinstance(value, InPlace) else array
+        node = node_of("setitem", (self, operand), attrs, self.data)
+        self._write(index, array, accumulate)
+        self._record_anew(root, node)
         return self
 
     def _update(self, name: str, other: Any) -> Self:
         """Apply an op in place; its record, if there is one, takes the place of the old one."""
-        from .tensor import recorded
-
-        self._writable(name + "_", recorded=self.node is not None)
+        root = self._check_writable(name + "_")
         result = recorded(name)(self, other)
-        node, version = result.node, self._shared_version()
-        if node is not None and (version.shared or result.dtype != self.dtype):
-            reason = (
-                "other Tensors share its memory"
-                if version.shared
-                else f"the result would be {result.dtype}"
-            )
+        node = result.node
+        if node is not None and result.dtype != self.dtype:
             raise RuntimeError(
-                f"{name}_: cannot record a change in place of this Tensor, because {reason}; "
-                f"use {name}, which returns a new one"
+                f"{name}_: cannot record a change in place of this Tensor, because the result "
+                f"would be {result.dtype}; use {name}, which returns a new one"
             )
         if not np.can_cast(result.dtype, self.dtype, "same_kind"):
             raise RuntimeError(f"{name}_: the result, {result.dtype}, does not fit in {self.dtype}")
@@ -144,34 +185,110 @@ class InPlace(Methods):
                 f"{name}_: the result has shape {result.shape}, but the Tensor has {self.shape}"
             )
         if node is not None:
-            self._continue(node)
-        return self._overwrite(name + "_", ..., result.data)
+            for operand, saved in (node.saved or {}).items():
+                if saved.array is self.data and node.saved:
+                    node.saved[operand] = Saved(saved.array.copy(), Version(), 0)
+        self._write(..., result.data)
+        if node is not None:
+            self._record_anew(root, node)
+        return self
+
+    def _root(self) -> InPlace:
+        """Return what this is a view of, or itself."""
+        root: InPlace = self
+        while root._source is not None:
+            root = root._source[0]
+        return root
+
+    def _check_writable(self, name: str) -> InPlace:
+        """Raise if the elements cannot be overwritten; return the root."""
+        root = self._root()
+        if modes.is_grad_enabled():
+            if root._requires_grad and root.node is None:
+                view = "" if root is self else "view of a "
+                raise RuntimeError(
+                    f"{name}: a {view}leaf Tensor that requires grad is being used in an in-place "
+                    "operation while gradients are recorded; do it under no_grad(), or use the op "
+                    "that returns a new Tensor"
+                )
+            if root.node is not None and self.node is None:
+                raise RuntimeError(
+                    f"{name}: a view made under no_grad() of a result of {root.op} is being used "
+                    "in an in-place operation while gradients are recorded; make the view where "
+                    "gradients are recorded, or detach() it"
+                )
+            if root._version is not self._version and root is not self:
+                raise RuntimeError(
+                    f"{name}: what this Tensor is a view of has been given other data; "
+                    "detach() it, or make the view again"
+                )
+        if not self.data.flags.writeable:
+            raise RuntimeError(f"{name}: the Tensor's memory is read-only; clone() it first")
+        return root
+
+    def _write(self, index: Any, value: Array, accumulate: builtins.bool = False) -> None:
+        """Overwrite elements, after everything that could be refused was checked."""
+        with np.errstate(all="ignore"):  # what does not fit a dtype becomes inf, as in a cast
+            scatter.put(self.data, index, value, accumulate)
+        self._shared_version().count += 1
+
+    def _record_anew(self, root: InPlace, node: Node) -> None:
+        """Make ``node`` the record of this Tensor, which has been overwritten, and of its views."""
+        from .dispatch import node_of
+        from .tensor import Tensor
+
+        flowed = root.requires_grad
+        if root is not self:
+            new = Tensor._wrap(self.data, node)
+            attrs = {"index": self._place_in(root), "accumulate": False}
+            node = node_of("setitem", (root, new), attrs, root.data)
+        root._continue(node)
+        version = root._shared_version()
+        changed = {id(root)}
+        for ref in version.views or ():
+            view = ref()
+            if view is None or view._source is None or id(view._source[0]) not in changed:
+                continue
+            if flowed and view.node is None:
+                continue  # made under no_grad()
+            base, op, attrs = cast("tuple[Tensor, str, dict[str, Any]]", view._source)
+            view._continue(node_of(op, (base,), attrs, view.data))
+            changed.add(id(view))
+
+    def _place_in(self, root: InPlace) -> Any:
+        """Return the index at which this view stands in ``root``."""
+        from .dispatch import OPS, quietly
+
+        steps: list[tuple[str, Mapping[str, Any]]] = []
+        view: InPlace = self
+        while view._source is not None:
+            view, op, attrs = view._source
+            steps.append((op, attrs))
+        if len(steps) == 1 and steps[0][0] == "getitem":
+            return steps[0][1]["index"]
+        if not root.shape:
+            return (None,) * self.data.ndim
+        places = np.arange(root.data.size).reshape(root.shape)
+        for op, attrs in reversed(steps):
+            operand = [places] if OPS[op].variadic else places
+            places = quietly().run(OPS[op].kernel, operand, **attrs)
+        return np.unravel_index(places, root.shape)
 
     def _continue(self, node: Node) -> None:
-        """Make ``node`` the record of this Tensor, whose elements are about to be overwritten."""
-        for name, saved in (node.saved or {}).items():
-            if saved.array is self.data and node.saved:
-                node.saved[name] = Saved(saved.array.copy(), Version(), 0)
+        """Make ``node`` the record of this Tensor."""
         if self.node is not None and self.node.retains is not None:
             self.node.retains, node.retains = None, weakref.ref(cast("Tensor", self))
         self.node = node
 
 
-def _elements(name: str, value: Any) -> Array:
-    """Return what is to be written as an ndarray.
-
-    Raises:
-        RuntimeError: it requires grad, and gradients are recorded: they would be lost.
-    """
-    if not isinstance(value, InPlace):
-        return as_array(value, what=name)
-    if value.requires_grad and modes.is_grad_enabled():
-        raise RuntimeError(
-            f"{name}: a value that requires grad cannot be written into a Tensor, because no "
-            "gradient would flow back to it; write value.detach(), or build the Tensor with "
-            "where, cat or stack"
-        )
-    return value.data
+def _same(a: Array, b: Array) -> bool:
+    """Return whether two arrays are views of the very same elements."""
+    return (
+        a.shape == b.shape
+        and a.dtype == b.dtype
+        and a.strides == b.strides
+        and a.ctypes.data == b.ctypes.data
+    )
 
 
 def plain_index(index: Any) -> Any:

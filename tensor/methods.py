@@ -6,17 +6,24 @@ signatures to the vocabulary's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from micro.vocab import Operators
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .tensor import Tensor
 
-__all__ = ["Methods"]
+__all__ = ["Methods", "recorded"]
+
+
+def recorded(name: str) -> Callable[..., Tensor]:
+    """Return the public op of that name; where it is defined, this module is imported."""
+    from .dispatch import recording
+
+    return cast("Callable[..., Tensor]", getattr(recording, name))
 
 
 class Methods(Operators):
@@ -52,6 +59,12 @@ class Methods(Operators):
         ) -> Tensor: ...
         def argmax(self, dim: int | None = None, keepdim: builtins.bool = False) -> Tensor: ...
         def argmin(self, dim: int | None = None, keepdim: builtins.bool = False) -> Tensor: ...
+        def argsort(
+            self,
+            dim: int = -1,
+            descending: builtins.bool = False,
+            stable: builtins.bool = False,
+        ) -> Tensor: ...
         def atan(self) -> Tensor: ...
         def bitwise_and(self, b: Any) -> Tensor: ...
         def bitwise_not(self) -> Tensor: ...
@@ -61,6 +74,9 @@ class Methods(Operators):
         def clip(
             self, min: builtins.float | None = None, max: builtins.float | None = None
         ) -> Tensor: ...
+
+        clamp = clip
+
         def clone(self) -> Tensor: ...
         def cos(self) -> Tensor: ...
         def cosh(self) -> Tensor: ...

@@ -6,6 +6,7 @@ Names, defaults and errors follow PyTorch's Tensor. The ops themselves live in
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -16,10 +17,12 @@ import numpy as np
 from micro.vocab import VOCAB
 
 from . import interchange
+from .composite import Composite
 from .dtypes import as_array, as_dtype, float32, float64
 from .errors import ShapeError
 from .graph import Array, Edge, Node, Version
 from .inplace import InPlace
+from .methods import recorded
 from .tracing import TRACER
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ class Handle:
         self._hooks.pop(self._key, None)
 
 
-class Tensor(InPlace):
+class Tensor(InPlace, Composite):
     """A multi-dimensional array of numbers that can be differentiated.
 
     Args:
@@ -70,6 +73,7 @@ class Tensor(InPlace):
     _requires_grad: bool = False
     _grad: Tensor | None = None
     _version: Version | None = None
+    _source: tuple[Tensor, str, Mapping[str, Any]] | None = None  # of a view: base, op, attributes
     _hooks: dict[object, Callable[[Tensor], Tensor | None]] | None = None
 
     _array: Array  # not _data, which masked arrays would read past the checks
@@ -113,12 +117,12 @@ class Tensor(InPlace):
             version = self._version = Version()
         return version
 
-    def _share(self, view: Tensor) -> Tensor:
-        """Mark ``view``, a result, as one that shares this Tensor's memory; return it."""
-        version = self._shared_version()
-        version.shared = True
+    def _share(self, view: Tensor, op: str, attrs: Mapping[str, Any]) -> None:
+        """Note that ``view``, the result of an op, shares this Tensor's memory."""
+        version = self._version or self._shared_version()
         view._version = version
-        return view
+        view._source = (self, op, attrs)
+        version.add_view(view)
 
     # The record, as drawings and traces see it.
 
@@ -140,7 +144,7 @@ class Tensor(InPlace):
                 f"data of a Tensor that requires grad must be floating, got {array.dtype}; "
                 "convert it first"
             )
-        self._array = array
+        self._array, self._source = array, None
         # The memory is another's now, and so is the count of its changes.
         self._version = value._shared_version() if isinstance(value, Tensor) else None
 
@@ -163,6 +167,10 @@ class Tensor(InPlace):
     def attrs(self) -> Mapping[str, Any]:
         """The attributes of the op that made this Tensor."""
         return MappingProxyType({}) if self.node is None else self.node.attrs
+
+    def partials(self) -> tuple[Any, ...]:
+        """Return the derivative by each operand, where all are single numbers: for drawings."""
+        return () if self.node is None else self.node.partials()
 
     @property
     def is_leaf(self) -> builtins.bool:
@@ -207,7 +215,18 @@ class Tensor(InPlace):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient collected by backward passes, of this Tensor's shape and dtype."""
+        """The gradient collected by backward passes, of this Tensor's shape and dtype.
+
+        An intermediate has one only where ``retain_grad`` asks for it: otherwise a UserWarning
+        says so.
+        """
+        if self._grad is None and self.node is not None and self.node.retains is None:
+            warnings.warn(
+                f"the grad of a Tensor that is not a leaf is being accessed: it was made by "
+                f"{self.op}, and backward() sets no grad of it; call retain_grad() on it before, "
+                "or access the leaf's",
+                stacklevel=2,
+            )
         return self._grad
 
     @grad.setter
@@ -237,8 +256,8 @@ class Tensor(InPlace):
         backward(self, gradient, retain_graph, create_graph, inputs)
 
     def trace_backward(self, observe: Callable[..., object]) -> list[tuple[Tensor, Array]]:
-        """Run a backward pass to be watched: see ``tensor.engine.trace_backward``."""
-        from .engine import trace_backward
+        """Run a backward pass to be watched: see ``tensor.watch.trace_backward``."""
+        from .watch import trace_backward
 
         return trace_backward(self, observe)
 
@@ -301,28 +320,6 @@ class Tensor(InPlace):
         """The number of dimensions."""
         return self.data.ndim
 
-    @property
-    def T(self) -> Tensor:
-        """The Tensor with its dimensions in reverse order."""
-        return recorded("permute")(self, tuple(range(self.ndim))[::-1])
-
-    @property
-    def mT(self) -> Tensor:
-        """The Tensor with its last two dimensions exchanged."""
-        return recorded("transpose")(self, -2, -1)
-
-    def dim(self) -> int:
-        """Return the number of dimensions."""
-        return self.data.ndim
-
-    def numel(self) -> int:
-        """Return the number of elements."""
-        return self.data.size
-
-    def size(self, dim: int | None = None) -> Any:
-        """Return the shape, or the length of one dimension."""
-        return self.shape if dim is None else self.shape[dim]
-
     def to(self, dtype: Any) -> Tensor:
         """Return this Tensor converted to ``dtype``; itself if it has that already."""
         wanted = as_dtype(dtype)
@@ -347,28 +344,6 @@ class Tensor(InPlace):
     def bool(self) -> Tensor:
         """Return this Tensor as bool."""
         return self.to(np.bool_)
-
-    def reshape(self, *shape: Any) -> Tensor:
-        """Return the same elements in another shape; one length may be -1."""
-        return recorded("reshape")(self, _sequence(shape))
-
-    view = reshape
-
-    def permute(self, *dims: Any) -> Tensor:
-        """Return the Tensor with its dimensions in the given order."""
-        return recorded("permute")(self, _sequence(dims))
-
-    def expand(self, *shape: Any) -> Tensor:
-        """Return a view in which dimensions of length 1 are repeated; -1 keeps a length."""
-        return recorded("expand")(self, _sequence(shape))
-
-    def repeat(self, *repeats: Any) -> Tensor:
-        """Return copies side by side, so many along each dimension; new ones stand in front."""
-        return recorded("repeat")(self, _sequence(repeats))
-
-    def flip(self, *dims: Any) -> Tensor:
-        """Return a copy with the elements in reverse order along the given dimensions."""
-        return recorded("flip")(self, _sequence(dims))
 
     # In a form of their own: along a dimension they say where, too.
 
@@ -406,6 +381,9 @@ class Tensor(InPlace):
             )
         self._ask("numpy")
         return self.data
+
+    # matplotlib asks for this name; what has none it takes for a list of rows.
+    to_numpy = numpy
 
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> Array:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
@@ -553,21 +531,6 @@ class Tensor(InPlace):
             "a Tensor is not pickled, because loading a pickle runs what it says; "
             "save tensor.detach().numpy() with numpy.save or safetensors"
         )
-
-
-def recorded(name: str) -> Callable[..., Tensor]:
-    """Return the public op of that name; where it is defined, this module is imported."""
-    from .dispatch import recording
-
-    op: Callable[..., Tensor] = getattr(recording, name)
-    return op
-
-
-def _sequence(given: tuple[Any, ...]) -> tuple[int, ...]:
-    """Return ``f(2, 3)`` and ``f((2, 3))`` as the same tuple."""
-    if len(given) == 1 and isinstance(given[0], (tuple, list)):
-        return tuple(given[0])
-    return given
 
 
 # numpy's functions that are ops here. Where the names differ, both are given.

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..errors import ShapeError
 from ..graph import Array
+from ..shapes import reduced
 from .half import in_single
 
 __all__ = ["ONE_HOT_LIMIT", "add_at", "add_rows", "add_windows", "check_rows"]
@@ -15,6 +17,89 @@ __all__ = ["ONE_HOT_LIMIT", "add_at", "add_rows", "add_windows", "check_rows"]
 # Up to this many entries a one-hot matrix times the rows is the fastest
 # scatter-add that numpy has; above it, sorting wins. See demos/bench_scatter.py.
 ONE_HOT_LIMIT: Final = 2**20
+
+
+def counted(shape: tuple[int, ...]) -> Array:
+    """Return 0, 1, 2, ... in ``shape``: a number for every place."""
+    return np.arange(math.prod(shape)).reshape(shape)
+
+
+def fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Return whether values of ``shape`` can be broadcast into ``target``."""
+    lengths = zip(shape[::-1], target[::-1], strict=False)
+    return len(shape) <= len(target) and all(n in (1, wanted) for n, wanted in lengths)
+
+
+def may_repeat(index: Any) -> bool:
+    """Return whether ``index`` may name a place twice: whether arrays of integers are in it."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(
+        isinstance(part, list) or (isinstance(part, np.ndarray) and part.dtype != bool)
+        for part in parts
+    )
+
+
+def put(array: Array, index: Any, value: Array, accumulate: bool = False) -> None:
+    """Write ``value``, broadcast, at ``index``, or add it there; the last for a place remains."""
+    repeats = may_repeat(index)
+    if accumulate and repeats:
+        values = np.broadcast_to(value.astype(array.dtype, copy=False), array[index].shape)
+        np.add(array, add_at(values, index, array.shape), array)
+    elif accumulate:
+        array[index] += value.astype(array.dtype, copy=False)
+    elif repeats and value.ndim > 1:
+        # Which value is the last must not depend on how they lie in memory.
+        array[index] = np.ascontiguousarray(np.broadcast_to(value, array[index].shape))
+    else:
+        array[index] = value
+
+
+def check_along(a_shape: tuple[int, ...], index: Array, dim: int) -> int:
+    """Raise unless ``index`` names places along a dimension; return the dimension from the front.
+
+    Raises:
+        IndexError: ``dim`` or an index is out of range, or the dtype is not integer.
+        ShapeError: another number of dimensions, or ``index`` is longer in another one.
+    """
+    (along,) = reduced(dim, len(a_shape)) or (0,)
+    shape, wanted = np.shape(index) or (1,), a_shape or (1,)
+    if len(shape) != len(wanted):
+        raise ShapeError(f"index has shape {index.shape}, but the tensor has shape {a_shape}")
+    if any(n > wanted[d] for d, n in enumerate(shape) if d != along):
+        raise ShapeError(
+            f"index has shape {index.shape}, and may exceed {a_shape} in dimension {along} alone"
+        )
+    check_rows(index, wanted[along])
+    return along
+
+
+def region(shape: tuple[int, ...], dim: int = -1) -> tuple[slice, ...]:
+    """Return the index of the corner of ``shape``, but whole along ``dim``."""
+    return tuple(slice(None if d == dim else n) for d, n in enumerate(shape))
+
+
+def put_along(array: Array, index: Array, value: Array, dim: int) -> None:
+    """Write ``value`` at ``index`` along ``dim``; of several for a place the last remains."""
+    values = np.ascontiguousarray(np.broadcast_to(value, index.shape))
+    np.put_along_axis(array[region(index.shape, dim)], index, values, dim)
+
+
+@in_single
+def add_along(values: Array, index: Array, dim: int, shape: tuple[int, ...]) -> Array:
+    """Return zeros of ``shape`` with ``values`` added at ``index`` along ``dim``."""
+    places = np.take_along_axis(counted(shape)[region(index.shape, dim)], index, dim)
+    return _add_flat(values, places, shape)
+
+
+def _add_flat(values: Array, places: Array, shape: tuple[int, ...]) -> Array:
+    """Return zeros of ``shape`` with ``values`` added at ``places``, counted in C order."""
+    size = math.prod(shape)
+    if values.dtype.kind == "f" and places.size:
+        sums = np.bincount(places.reshape(-1), values.reshape(-1), size)
+        return sums.astype(values.dtype, copy=False).reshape(shape)
+    out = np.zeros(size, values.dtype)
+    np.add.at(out, places.reshape(-1), values.reshape(-1))
+    return out.reshape(shape)
 
 
 def check_rows(indices: Any, rows: int, what: str = "index") -> None:
@@ -72,8 +157,7 @@ def add_at(values: Array, index: Any, shape: tuple[int, ...]) -> Array:
     ):
         out[index] = values  # one mask names each element once
         return out
-    np.add.at(out, index, values)
-    return out
+    return _add_flat(values, counted(shape)[index], shape)
 
 
 @in_single

@@ -6,13 +6,9 @@ raises is passed on with the op's name and the operands' shapes in front.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from micro.vocab import OPERATORS, install_operators
 
-from micro.vocab import install_operators
-
-from ..dispatch import OPS, recording
-from ..dtypes import is_operand
+from ..dispatch import OPS, operator_of, recording
 from ..tensor import Tensor
 from . import attention, convolution, elementwise, fused, indexing, linalg, logic, reduction, shape
 from .attention import *  # noqa: F403 - the families together are the ops
@@ -37,16 +33,7 @@ __all__ += reduction.__all__
 __all__ += shape.__all__
 __all__.sort()
 
-install_operators(Tensor, vars(recording))
-
-
-def _among_operands(compare: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
-    return lambda self, other: compare(self, other) if is_operand(other) else NotImplemented
-
-
-# To what is no operand, such as None, a Tensor is unequal, as anything is to a stranger.
-for _name in ("__eq__", "__ne__"):
-    setattr(Tensor, _name, _among_operands(getattr(Tensor, _name)))
+install_operators(Tensor, {name: operator_of(name) for name, _ in OPERATORS.values()})
 
 # Functions alone: the operand that comes first is not the one that they are about, or they are
 # adjoints, of use to rules.
@@ -54,6 +41,7 @@ _FUNCTIONS = {
     *("where", "cat", "stack", "linear", "layer_norm", "cross_entropy", "dropout"),
     "binary_cross_entropy",
     *("getitem", "getitem_adjoint", "embedding", "embedding_adjoint", "one_hot", "cast"),
+    *("setitem", "gather_adjoint", "index_select_adjoint", "topk_indices"),
     *("rms_norm", "group_norm", "batch_moments", "batch_norm"),
     *("attention_weights", "scaled_dot_product_attention"),
     *("conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint"),
@@ -65,3 +53,4 @@ _FUNCTIONS = {
 for _name in OPS.keys() - _FUNCTIONS:
     if not hasattr(Tensor, _name):
         setattr(Tensor, _name, vars(recording)[_name])
+Tensor.clamp = recording.clip

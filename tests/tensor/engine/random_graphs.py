@@ -70,6 +70,11 @@ def changed(method: str, copies: bool) -> Callable[[Value, Value], Value]:
     return lambda a, b: getattr(a.clone() if copies else a, method)(b)
 
 
+def written(a: Value, b: Value, index: Any) -> Value:
+    a[index] = b.mean()
+    return a
+
+
 # Steps that are written alike in both libraries, by the number of operands.
 ALIKE: dict[str, Callable[..., Value]] = {
     "sin": lambda a: a.sin(),
@@ -116,6 +121,10 @@ ALIKE: dict[str, Callable[..., Value]] = {
     "own add_": changed("add_", copies=False),
     "own mul_": changed("mul_", copies=False),
     "self mul_": lambda a: _by_itself(bounded(a)),
+    "own copy_": changed("copy_", copies=False),
+    "own fill_": lambda a: a.fill_(0.5),
+    "put_": lambda a, b, index: written(a.clone(), b, index),
+    "own put_": written,
 }
 
 
@@ -230,6 +239,9 @@ class Generator:
             case "slice":
                 index = (slice(0, 2), slice(None, None, 2), slice(1, None), 0, ..., None)
                 return Step(name, (a,), (self._choose(index),)) if x.ndim else None
+            case "put_" | "own put_":
+                index = (slice(1, None), slice(None, None, 2), -1, ..., [-1])
+                return Step(name, (a, b), (self._choose(index),)) if x.ndim and y.numel() else None
             case "take":
                 n = x.shape[0] if x.ndim else 0
                 rows = tuple(map(int, self.random.integers(-n, n, 4))) if n else None
@@ -257,7 +269,7 @@ class Generator:
                 return Step(name, (a, b), (self._dim(x.ndim + 1),)) if fits else None
             case "add" | "sub" | "mul" | "div" | "pow" | "maximum" | "where":
                 return Step(name, (a, b)) if _broadcasts(x.shape, y.shape) else None
-            case "add_" | "sub_" | "mul_" | "div_" | "own add_" | "own mul_":
+            case "add_" | "sub_" | "mul_" | "div_" | "own add_" | "own mul_" | "own copy_":
                 return Step(name, (a, b)) if _broadcasts(x.shape, y.shape) == x.shape else None
             case "no_grad" | "detach" if self.random.random() < 0.7:
                 return None

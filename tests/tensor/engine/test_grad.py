@@ -38,7 +38,7 @@ def test_gradients_with_respect_to_intermediates() -> None:
     np.testing.assert_allclose(gy, weights(3))
     np.testing.assert_allclose(gh, weights(3).data * y.data)
     np.testing.assert_allclose(gx, 2 * weights(3).data * y.data)
-    assert h.grad is None and y.grad is None
+    assert h._grad is None and y._grad is None
 
 
 def test_an_intermediate_that_depends_on_another_input() -> None:

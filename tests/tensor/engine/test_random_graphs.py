@@ -204,7 +204,7 @@ def test_a_change_in_place_is_not_what_most_programs_fail_by() -> None:
             check_against_torch(Generator(seed).draw(10), seed)
         except Refused:
             refused += 1
-    assert refused < 10
+    assert refused < 20  # as often as something was saved before it was changed
 
 
 CHECKS: dict[str, Callable[[Program, int], None]] = {

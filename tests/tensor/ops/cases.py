@@ -17,6 +17,7 @@ from tests.tensor.ops.fused_cases import FUSED
 from tests.tensor.ops.indexing_cases import INDEXING
 from tests.tensor.ops.rearrangement_cases import REARRANGEMENT
 from tests.tensor.ops.reduction_cases import REDUCTIONS
+from tests.tensor.ops.selection_cases import SELECTION
 from tests.tensor.ops.shape_cases import SHAPE
 from tests.tensor.ops.table import Case
 
@@ -29,6 +30,7 @@ CASES: Final[dict[str, Case]] = {
     **SHAPE,
     **REARRANGEMENT,
     **INDEXING,
+    **SELECTION,
     **FUSED,
     **ATTENTION,
     **CONVOLUTION,
