@@ -75,6 +75,52 @@ def test_a_shape_that_makes_no_sense_is_refused(name: str, make: Callable[..., T
     assert st.default_generator.get_state() == before
 
 
+def test_an_identity_has_ones_on_its_diagonal() -> None:
+    for size in ((3,), (2, 4), (4, 2), (0,), (0, 2)):
+        ours, theirs = st.eye(*size), torch.eye(*size)
+        np.testing.assert_array_equal(ours.data, theirs.numpy())
+        assert ours.dtype == np.float32
+    assert st.eye(2, dtype="float64", requires_grad=True).requires_grad
+    with pytest.raises(ShapeError, match=r"^eye: .*\(2, -1\)"):
+        st.eye(2, -1)
+    with pytest.raises(TypeError, match=r"^eye: .*1\.5"):
+        st.eye(1.5)  # type: ignore[arg-type]
+
+
+def test_numbers_at_equal_distances_include_both_ends() -> None:
+    for arguments in ((0, 1, 5), (-2.5, 7, 4), (3, 0, 7), (1, 2, 1), (1, 2, 0)):
+        ours, theirs = (
+            lib.linspace(*arguments, dtype=dtype)
+            for lib, dtype in ((st, "float64"), (torch, torch.float64))
+        )
+        np.testing.assert_allclose(ours.data, theirs.numpy(), rtol=1e-15, atol=1e-15)
+        assert st.linspace(*arguments).dtype == np.float32
+    assert st.linspace(0, 1, 11)[-1].item() == 1
+    with pytest.raises(ShapeError, match=r"^linspace: .*-1"):
+        st.linspace(0, 1, -1)
+    with pytest.raises(TypeError, match=r"^linspace: .*2\.5"):
+        st.linspace(0, 1, 2.5)  # type: ignore[arg-type]
+
+
+RAGGED: dict[str, tuple[Any, type[Exception], str]] = {
+    "rows": ([[1, 2], [3]], ShapeError, r"data\[0\] has length 2, but data\[1\] has 1"),
+    "deeper": (
+        [[[1], [2]], [[3], [4, 5]]],
+        ShapeError,
+        r"data\[0\]\[0\] has length 1, but data\[1\]\[1\] has 2",
+    ),
+    "an empty row": ([[], [1]], ShapeError, r"data\[0\] has length 0, but data\[1\] has 1"),
+    "a number": ([[1], 2], TypeError, r"data\[0\] is a sequence, but data\[1\] is a number"),
+    "a row": ([1, (2, 3)], TypeError, r"data\[0\] is a number, but data\[1\] is a sequence"),
+}
+
+
+@cases("data, error, words", RAGGED)
+def test_rows_of_unlike_length_are_named(data: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=f"^Tensor: {words}"):
+        Tensor(data)
+
+
 def test_full_of_what_the_dtype_cannot_hold_is_infinite() -> None:
     assert st.full(2, 1e300).tolist() == [np.inf, np.inf]
     assert st.full((), -1e6, dtype="float16").item() == -np.inf
@@ -82,7 +128,8 @@ def test_full_of_what_the_dtype_cannot_hold_is_infinite() -> None:
 
 def test_a_tensor_made_like_another_has_its_shape_and_dtype() -> None:
     a = Tensor(np.ones((2, 1), np.float16), requires_grad=True)
-    for make, value in ((st.zeros_like, 0.0), (st.ones_like, 1.0)):
+    makers: list[tuple[Any, float]] = [(st.zeros_like, 0.0), (st.ones_like, 1.0)]
+    for make, value in [*makers, (lambda a, **options: st.full_like(a, 2, **options), 2.0)]:
         made = make(a)
         assert (made.shape, made.dtype, made.requires_grad) == ((2, 1), np.float16, False)
         assert (made.data == value).all() and make(a, dtype="int64").dtype == np.int64
