@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import tracemalloc
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,25 +14,11 @@ import pytest
 import tensor
 from tensor import Tensor, nn, optim
 from tensor.kernels import optimizers
+from tests.tensor.optim.cases import CASES
 
 KINDS: Final[dict[str, Callable[..., optim.Optimizer]]] = {
-    "SGD": lambda params: optim.SGD(params, lr=0.1),
-    "SGD with everything": lambda params: optim.SGD(
-        params, lr=0.1, momentum=0.9, weight_decay=0.1, nesterov=True, maximize=True
-    ),
-    "Adam": optim.Adam,
-    "Adam with everything": lambda params: optim.Adam(
-        params, lr=0.1, weight_decay=0.1, amsgrad=True, maximize=True
-    ),
-    "AdamW": optim.AdamW,
-    "RMSprop": optim.RMSprop,
-    "RMSprop with everything": lambda params: optim.RMSprop(
-        params, lr=0.1, weight_decay=0.1, momentum=0.9, centered=True, maximize=True
-    ),
-    "Adagrad": optim.Adagrad,
-    "Adagrad with everything": lambda params: optim.Adagrad(
-        params, 0.1, 0.1, 0.1, initial_accumulator_value=0.1, maximize=True
-    ),
+    name: functools.partial(getattr(optim, case.name), **case.options)
+    for name, case in CASES.items()
 }
 
 each_kind = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
