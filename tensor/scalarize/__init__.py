@@ -8,6 +8,7 @@ derivatives were written independently, can be held against each other.
 This is the one part of ``tensor`` that knows ``micro``'s Values.
 """
 
+from . import selection  # noqa: F401 - enters its expansions
 from .conversion import Scalarized, scalarize
 from .scalars import TooManyValuesError
 
