@@ -23,6 +23,7 @@ from .graph import Array, Node, Saved, Version
 from .kernels import scatter
 from .methods import recorded
 from .selection import Selection
+from .tracing import TRACER
 
 if TYPE_CHECKING:
     import builtins
@@ -142,6 +143,9 @@ class InPlace(Selection):
         root = self._check_writable(name)
         index = plain_index(index)
         array = value.data if isinstance(value, InPlace) else as_array(value, what=name)
+        tracer = TRACER.get()
+        if tracer is not None and isinstance(value, InPlace):
+            tracer.edge(cast("Tensor", value))
         if single and array.ndim:
             raise ShapeError(f"{name}: value must be one number, got shape {array.shape}")
         try:
@@ -172,7 +176,7 @@ class InPlace(Selection):
         """Apply an op in place; its record, if there is one, takes the place of the old one."""
         root = self._check_writable(name + "_")
         result = recorded(name)(self, other)
-        node = result.node
+        node, tracer = result.node, TRACER.get()
         if node is not None and result.dtype != self.dtype:
             raise RuntimeError(
                 f"{name}_: cannot record a change in place of this Tensor, because the result "
@@ -187,7 +191,10 @@ class InPlace(Selection):
         if node is not None:
             for operand, saved in (node.saved or {}).items():
                 if saved.array is self.data and node.saved:
-                    node.saved[operand] = Saved(saved.array.copy(), Version(), 0)
+                    kept = saved.array.copy()
+                    node.saved[operand] = Saved(kept, Version(), 0)
+                    if tracer is not None:
+                        tracer.note("clone", (self,), (self.data,), {}, kept)
         self._write(..., result.data)
         if node is not None:
             self._record_anew(root, node)
@@ -231,6 +238,9 @@ class InPlace(Selection):
         with np.errstate(all="ignore"):  # what does not fit a dtype becomes inf, as in a cast
             scatter.put(self.data, index, value, accumulate)
         self._shared_version().count += 1
+        tracer = TRACER.get()
+        if tracer is not None:
+            tracer.write(cast("Tensor", self), index, value, accumulate)
 
     def _record_anew(self, root: InPlace, node: Node) -> None:
         """Make ``node`` the record of this Tensor, which has been overwritten, and of its views."""

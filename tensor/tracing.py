@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from .graph import Array, Constant
+from .kernels import scatter
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -173,6 +174,38 @@ class Tracer:
         shape, dtype = ((), np.dtype(bool)) if out is None else (out.shape, out.dtype)
         inputs = tuple(self.edge(tensor) for tensor in operands)
         self._write(Instruction(name, inputs, attrs or {}, shape, dtype, self._module(), run), out)
+
+    def write(self, tensor: Tensor, index: Any, value: Array, accumulate: bool) -> None:
+        """Write down that elements of ``tensor`` have been overwritten.
+
+        A replay overwrites the same elements of what stands in the place of ``tensor``, and so of
+        all that are views of it.
+        """
+        target, source = self.edge(tensor), self._edges.get(id(value))
+        if source is None:
+            number = value.item() if value.ndim == 0 else None
+            source = Constant(value.shape, value.dtype, number, None, value.copy())
+
+        def again(array: Array, values: Array) -> Array:
+            with np.errstate(all="ignore"):
+                scatter.put(array, index, values, accumulate)
+            if isinstance(target, Captured):
+                target.tensor._shared_version().count += 1
+            return array
+
+        attrs = {"index": index, "accumulate": accumulate}
+        self._write(
+            Instruction(
+                "setitem",
+                (target, source),
+                attrs,
+                target.shape,
+                target.dtype,
+                self._module(),
+                again,
+            ),
+            None if isinstance(target, Captured) else tensor._array,
+        )
 
     @contextmanager
     def inside(self, module: Any) -> Iterator[None]:

@@ -189,6 +189,54 @@ def test_arguments_and_results_keep_their_structure() -> None:
     )
 
 
+def test_a_replay_changes_in_place_what_the_function_changes() -> None:
+    count = Tensor([0.0, 0.0])
+
+    def run(x: Tensor) -> Tensor:
+        y = x * 2
+        view = y[1:]
+        view += 10
+        y[0] = x[1]
+        count.add_(x)
+        return y + view
+
+    x = Tensor([1.0, 2.0])
+    program = trace(run)(x)
+    assert run(x).tolist() == [16.0, 28.0]
+    assert count.tolist() == [2.0, 4.0]
+    assert program(x).tolist() == [16.0, 28.0]
+    assert program(Tensor([0.0, 1.0])).tolist() == [13.0, 24.0]
+    assert count.tolist() == [3.0, 7.0]
+    assert x.tolist() == [1.0, 2.0]
+
+
+def test_gradients_flow_through_changes_in_place() -> None:
+    w = Tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+    def run(x: Tensor) -> Tensor:
+        y = w * x
+        y[0] = x[2] * w[1]
+        y *= y
+        (g,) = tensor.grad(y.sum(), w)
+        return g
+
+    program = trace(run)(Tensor([1.0, 1.0, 1.0]))
+    x = Tensor([0.5, -1.0, 2.0])
+    np.testing.assert_allclose(program(x).data, run(x).data, rtol=1e-6)
+
+
+def test_running_statistics_move_at_every_replay() -> None:
+    layers = [nn.BatchNorm1d(3) for _ in range(2)]
+    rng = np.random.default_rng(0)
+    batches = [Tensor(rng.normal(size=(5, 3)).astype("f")) for _ in range(3)]
+    program = trace(layers[0])(batches[0])
+    layers[1](batches[0])
+    for x in batches[1:]:
+        np.testing.assert_allclose(program(x).data, layers[1](x).data, rtol=1e-6)
+    for name, value in layers[1].state_dict().items():
+        np.testing.assert_allclose(layers[0].state_dict()[name], value, rtol=1e-6)
+
+
 def test_a_replayed_result_has_no_graph() -> None:
     w = Tensor([1.0], requires_grad=True)
     assert trace(lambda x: x * w)(Tensor([1.0]))(Tensor([1.0])).node is None
