@@ -11,7 +11,7 @@ at the end, so that a pass that fails has changed no ``grad``.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -25,7 +25,7 @@ from .rules import anchored
 from .tensor import Tensor
 from .tracing import TRACER
 
-__all__ = ["backward", "grad", "trace_backward"]
+__all__ = ["backward", "grad"]
 
 _by_sequence = attrgetter("sequence")
 
@@ -108,33 +108,6 @@ def grad(
     for key, (_, value) in found.items():
         results[key] = value if isinstance(value, Tensor) else Tensor._wrap(value)
     return tuple(results.get(id(_edge(tensor))) for tensor in wanted)
-
-
-def trace_backward(tensor: Tensor, observe: Callable[..., object]) -> list[tuple[Tensor, Array]]:
-    """Run a backward pass to be watched, which changes no ``grad`` and frees nothing.
-
-    Each time that the pass has added a contribution to the gradient of an operand, ``observe(node,
-    argument, operands=, rule=, given=, g=, local=, contribution=, total=)`` is called. Arrays are
-    copies.
-
-    * node, argument: the Node that passes its gradient on, and to which of its inputs;
-    * operands: what its op calls its inputs;
-    * rule, given: the pullback as it stands in ``tensor.rules``, and by name what it was given;
-    * g, contribution: the gradient of node, and what the rule made of it for the operand;
-    * local: None; it is the scalar engine that has local derivatives;
-    * total: the gradient of the operand, as far as it has come.
-
-    Hooks are called, as in every pass.
-
-    Returns:
-        Every leaf that ``backward`` reaches, with what it adds to the leaf's ``grad``.
-
-    Raises:
-        RuntimeError: as ``backward``.
-    """
-    seeds = _seeds("backward", [tensor], None)
-    found = _WatchedPass([tensor], seeds, observe).run()
-    return [(leaf, value) for leaf, value in found.values() if leaf.node is None]
 
 
 def _listed(what: str, tensors: Any) -> list[Tensor]:
@@ -422,52 +395,6 @@ class _Pass:
             self.owned.add(key)
 
 
-class _WatchedPass(_Pass):
-    """A pass that reports each contribution when it has been added."""
-
-    def __init__(
-        self, outputs: list[Tensor], seeds: list[Tensor], observe: Callable[..., object]
-    ) -> None:
-        self.observe = observe
-        self.visited: tuple[Node, Gradient, Iterator[int]] | None = None
-        self.values: dict[str, Any] = {}
-        super().__init__(outputs, seeds, None, record=False, keep=True)
-
-    def _visit(self, node: Node, g: Gradient, anomaly: bool) -> None:
-        receivers = (i for i, x in enumerate(node.inputs) if not isinstance(x, Constant))
-        self.visited = node, g, receivers
-        super()._visit(node, g, anomaly)
-
-    def _arguments(self, op: Op, node: Node, saved: Mapping[str, Saved] | None) -> dict[str, Any]:
-        self.values = super()._arguments(op, node, saved)
-        return self.values
-
-    def _add(self, edge: Edge, gradient: Gradient, fresh: bool) -> None:
-        super()._add(edge, gradient, fresh)
-        if self.visited is None:
-            return  # a seed
-        node, g, receivers = self.visited
-        argument, op = next(receivers), OPS[node.op]
-        assert node.inputs[argument] is edge
-        operand = op.operands[0 if op.variadic else argument]
-        rule = op.rules[operand] if op.fused is None else op.fused
-        self.observe(
-            node,
-            argument,
-            operands=() if op.variadic else op.operands,
-            rule=rule.function,
-            given={name: _copied(self.values[name]) for name in rule.names},
-            g=g.copy(),
-            local=None,
-            contribution=gradient.copy(),
-            total=self.grads[id(edge)].copy(),
-        )
-
-
-def _copied(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
-
-
 def _reachable(roots: Iterable[Edge]) -> list[Node]:
     """Return every node that the roots depend on, and they themselves, newest first."""
     stack = [root for root in roots if isinstance(root, Node)]
@@ -518,12 +445,18 @@ def _arguments(
     assert saved is not None
     values: dict[str, Any] = {"attrs": node.attrs, **node.attrs}
     if op.variadic:
-        return values | _arguments_of_many(op, node, saved, record)
-    for name, edge in zip(op.operands, node.inputs, strict=True):
-        values[name + "_shape"] = edge.shape
-        values.setdefault(name, None)  # an optional operand that was not given
-        if record and name in saved:
-            values[name] = _revived(saved[name], edge)
+        values["shapes"] = [edge.shape for edge in node.inputs]
+        values["others"] = others = [None] * len(node.inputs)
+        for i, edge in enumerate(node.inputs) if saved else ():
+            kept = saved.get(_operand(op, i))
+            if kept is not None:
+                others[i] = _revived(kept, edge) if record else kept.array
+    else:
+        for name, edge in zip(op.operands, node.inputs, strict=True):
+            values[name + "_shape"] = edge.shape
+            values.setdefault(name, None)  # an optional operand that was not given
+            if record and name in saved:
+                values[name] = _revived(saved[name], edge)
     if record:
         if "out" in saved:
             values["out"] = _revived(saved["out"], node)
@@ -531,19 +464,6 @@ def _arguments(
         for name, kept in saved.items():
             values[name] = kept.array
     return values
-
-
-def _arguments_of_many(
-    op: Op, node: Node, saved: Mapping[str, Saved], record: bool
-) -> dict[str, Any]:
-    """Return what the rule of an op of any number of operands may ask for beside attributes."""
-    others: list[Any] = [None] * len(node.inputs)
-    if saved:
-        for i, edge in enumerate(node.inputs):
-            kept = saved.get(_operand(op, i))
-            if kept is not None:
-                others[i] = _revived(kept, edge) if record else kept.array
-    return {"shapes": [edge.shape for edge in node.inputs], "others": others}
 
 
 def _revived(saved: Saved, edge: Edge) -> Tensor:

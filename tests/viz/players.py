@@ -63,8 +63,16 @@ def broadcast() -> Output:
     return ((t * w + t.exp() - t / 3) * Tensor(weights)).sum()
 
 
+def pieces() -> Output:
+    """Ops of any number of operands, and a leaf that is used five times."""
+    t = Tensor(np.arange(6.0).reshape(2, 3) - 2.5, requires_grad=True, label="t")
+    rows = tensor.cat([t, t * 2], 0)[[0, 0, 3]]
+    return (rows * tensor.stack([t[0], t[1], t[0]])).sum()
+
+
 GRAPHS: Final[Mapping[str, Callable[[], Output]]] = {
-    make.__name__: make for make in (expression, diamond, scalar_mlp, powers, array_mlp, broadcast)
+    make.__name__: make
+    for make in (expression, diamond, scalar_mlp, powers, array_mlp, broadcast, pieces)
 }
 
 

@@ -185,11 +185,33 @@ def test_both_engines_draw_the_same_graph() -> None:
         drawing = draw(y)
         shapes.append(
             [
-                (node.kind, node.op, node.label, [(e.source, e.argument) for e in node.inputs])
+                (
+                    node.kind,
+                    node.op,
+                    node.label,
+                    [(e.source, e.argument, e.derivative) for e in node.inputs],
+                )
                 for node in drawing.graph.nodes
             ]
         )
     assert shapes[0] == shapes[1]
+
+
+def test_edges_of_arrays_and_of_freed_graphs_have_no_derivative() -> None:
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    y = (x * x).sum() * 3
+    derivatives = [[e.derivative for e in node.inputs] for node in draw(y).graph.nodes]
+    assert derivatives[:3] == [["3", ""], [""], ["", ""]]
+    y.backward()
+    assert "∂" not in draw(y).dot()
+
+
+def test_a_derivative_at_a_number_that_was_changed_since_is_left_out() -> None:
+    x = Tensor(2.0, requires_grad=True)
+    y = x * x
+    with tensor.no_grad():
+        x.fill_(5.0)
+    assert "∂" not in draw(y).dot()
 
 
 def test_the_node_where_a_nan_is_born_is_named() -> None:
@@ -265,7 +287,7 @@ def test_the_demo_writes_every_drawing(tmp_path: Path) -> None:
         check=True,
         capture_output=True,
     )
-    names = ("diamond", "expression", "micro_mlp", "neuron", "tensor_mlp")
+    names = ("diamond", "expression", "micro_mlp", "neuron", "not_finite", "tensor_mlp")
     files = {f"{name}{suffix}" for name in names for suffix in (".svg", ".png", ".html")}
     assert {path.name for path in (tmp_path / "new").iterdir()} == files
     assert all(path.stat().st_size > 1_000 for path in (tmp_path / "new").iterdir())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import io
 import json
@@ -188,6 +189,7 @@ def test_a_rule_is_written_as_its_source_has_it() -> None:
 
 def test_a_rule_without_source_is_named() -> None:
     assert rule_text(math.sin, {"x": 1.0}) == "sin(x)"
+    assert rule_text(functools.partial(pow, 2.0), {"x": 1.0}) == "partial(x)"
 
 
 # The page
@@ -273,6 +275,22 @@ def test_numbers_of_every_field_are_played(number: Any, tmp_path: Path) -> None:
     steps = contributions(embedded(play(y, tmp_path / "a.html")))
     y.backward()
     assert steps[-1]["exact"] == str(x.grad)
+
+
+def test_a_derivative_is_played_as_any_other_result(tmp_path: Path) -> None:
+    x = Value(2.0, label="x")
+    first = micro.grad(x**3, x, create_graph=True)
+    assert contributions(embedded(play(first, tmp_path / "a.html")))[-1]["exact"] == "12.0"
+
+
+def test_sums_of_arrays_are_told_too(tmp_path: Path) -> None:
+    x = Tensor([1.0, 2.0], requires_grad=True, label="x")
+    steps = contributions(embedded(play((x * x).sum(), tmp_path / "a.html")))
+    assert steps[-1]["says"] == (
+        "v1 passes its gradient on to x: [1, 2]. x had a part of its gradient already; the sum is "
+        "[2, 4]. All 2 uses of x have sent theirs now: its gradient is complete."
+    )
+    assert steps[-1]["details"][-1] == ["gradient of x", "[1, 2] + [1, 2] = [2, 4]"]
 
 
 @graphs

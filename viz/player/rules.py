@@ -35,8 +35,9 @@ def rule_text(rule: Any, given: Mapping[str, Any]) -> str:
         return describe_number(rule)
     code = getattr(rule, "__code__", None)
     definition = None if code is None else _definition(code)
-    if code is None or definition is None or code.co_name not in ("<lambda>", rule.__name__):
-        return f"{rule.__name__}({', '.join(given)})"
+    name = getattr(rule, "__name__", type(rule).__name__)
+    if code is None or definition is None or code.co_name not in ("<lambda>", name):
+        return f"{name}({', '.join(given)})"
     if isinstance(definition, ast.Lambda):
         return _written(definition.body)
     body = definition.body[1:] if ast.get_docstring(definition) else definition.body
@@ -61,26 +62,28 @@ class _WithoutNamespaces(ast.NodeTransformer):
 
 
 def _definition(code: CodeType) -> _Definition | None:
-    """Find the lambda or function that was compiled to ``code``."""
-    for node in _definitions(code.co_filename):
-        if _first_line(node) != code.co_firstlineno:
-            continue
-        if isinstance(node, ast.FunctionDef):
-            if node.name == code.co_name:
-                return node
-        elif code.co_name == "<lambda>" and _spans(node.body, code):
-            return node
-    return None
+    """Find the lambda or function that was compiled to ``code``; None if that is not certain."""
+    kind = ast.Lambda if code.co_name == "<lambda>" else ast.FunctionDef
+    found = [
+        node
+        for node in _definitions(code.co_filename)
+        if isinstance(node, kind) and _first_line(node) == code.co_firstlineno
+    ]
+    if len(found) > 1:  # several lambdas on a line: the instructions know their columns
+        found = [node for node in found if isinstance(node, ast.Lambda) and _spans(node.body, code)]
+    return found[0] if len(found) == 1 else None
 
 
 def _spans(body: ast.expr, code: CodeType) -> bool:
-    """Whether every instruction of ``code`` comes from ``body``: several lambdas fit on a line."""
-    start, end = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
-    return all(
-        start <= (line, column) and (end_line, end_column) <= end
-        for line, end_line, column, end_column in code.co_positions()
-        if line is not None and (line, column) != (end_line, end_column)
-    )
+    """Whether the instructions of ``code`` come from ``body``; True if they do not say."""
+    first, last = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
+    for line, end_line, column, end_column in code.co_positions():
+        if line is None or end_line is None or column is None or end_column is None:
+            continue
+        start, end = (line, column), (end_line, end_column)
+        if start != end and not (first <= start and end <= last):
+            return False
+    return True
 
 
 def _first_line(node: _Definition) -> int:

@@ -280,11 +280,13 @@ class _Teller:
                     f"gradient of {name} · derivative = {g} · {_wrapped(local)} = {added}",
                 ),
             ]
+        sum_ = total
         if before:
             sum_ = f"{show(before[-1].total)} + {_wrapped(added)} = {total}"
-            says += f" {to} had {show(before[-1].total)} already; the two are added: {sum_}."
-        else:
-            sum_ = total
+            if _is_number(c.total):
+                says += f" {to} had {show(before[-1].total)} already; the two are added: {sum_}."
+            else:
+                says += f" {to} had a part of its gradient already; the sum is {total}."
         before.append(c)
         details.append((f"gradient of {to}", sum_))
         details.insert(len(details) if "\n" in rule[1] else 0, rule)  # a long one comes last
