@@ -315,7 +315,10 @@ def _gelu_slope(a: Number, approximate: str) -> Number:
     if approximate == "none":
         return _normal_cdf(a) + a * _normal_pdf(a)
     u, du = _gelu_logit(a), f.sqrt(8 / f.pi(a)) * (1 + 3 * (0.044715 * a * a))
-    return f.sigmoid(u) + a * f.sigmoid(u) * f.sigmoid(-u) * du
+    chosen, spared = f.sigmoid(u), f.sigmoid(-u)
+    if chosen == 0 or spared == 0:  # far out, where du may be inf
+        return 0 if chosen == 0 else 1
+    return chosen + a * chosen * spared * du
 
 
 @op(da=_gelu_slope)

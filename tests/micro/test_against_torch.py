@@ -46,10 +46,12 @@ def first_order(case: Case, point: tuple[float, ...], g: float) -> list[str]:
     pairs = [("value", out.data, expected.item())]
     for name, v, x in zip(case.spec.inputs, values, xs, strict=True):
         pairs.append((f"d{name}", float(v.grad), 0.0 if x.grad is None else x.grad.item()))
+    # The cube in gelu's tanh form overflows far out, where PyTorch has nan for the slopes 0 and 1.
+    far = str(case) == "gelu-approximate=tanh" and abs(point[0]) > 1e150
     return [
         f"{what} at {point}: {actual}, torch {wanted}"
         for what, actual, wanted in pairs
-        if not close(actual, wanted, "torch")
+        if not close(actual, g * (point[0] > 0) if far and what == "da" else wanted, "torch")
     ]
 
 

@@ -461,6 +461,9 @@ MANY = 5000
 HALVES: dict[str, tuple[Callable[..., Tensor], tuple[tuple[int, ...], ...]]] = {
     "sum": (lambda a: a.sum(0), ((MANY, 2),)),
     "mean": (lambda a: a.mean(0), ((MANY, 2),)),
+    "std": (lambda a: a.std(0) * 10, ((MANY, 2),)),
+    "norm": (lambda a: a.norm(2, 0), ((MANY, 2),)),
+    "cumsum": (lambda a: a.cumsum(0)[::1000], ((MANY, 2),)),
     "softmax": (lambda a: a.softmax(0) * 1000, ((MANY, 2),)),
     "log_softmax": (lambda a: a.log_softmax(0), ((MANY, 2),)),
     "logsumexp": (lambda a: a.logsumexp(0), ((MANY, 2),)),

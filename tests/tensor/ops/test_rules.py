@@ -116,12 +116,7 @@ def test_a_fused_pullback_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch
 # Rules that are wrong
 
 
-RULES = [
-    (name, operand)
-    for name, op in OPS.items()
-    if name not in FLAT  # 0 is never off by a little
-    for operand in op.rules
-]
+RULES = [(name, operand) for name, op in OPS.items() for operand in op.rules]
 
 
 def rejected(name: str, check: Callable[..., bool]) -> bool:
@@ -153,7 +148,10 @@ def test_a_rule_that_is_off_by_a_little_is_rejected(
     right = OPS[name].rules[operand]
 
     def wrong(xp: Any, g: Any, **values: Any) -> Any:
-        return each(lambda x: x * (1 + 1e-4), right.function(xp, g, **values))
+        result = right.function(xp, g, **values)
+        if name in FLAT:  # of 0, a little more is nothing
+            return result + 1e-4 * g
+        return each(lambda x: x * (1 + 1e-4), result)
 
     monkeypatch.setattr(OPS[name], "fused", None)
     monkeypatch.setattr(OPS[name], "_plans", {})  # what to save depends on the rules
@@ -161,7 +159,7 @@ def test_a_rule_that_is_off_by_a_little_is_rejected(
     assert rejected(name, gradcheck)
 
 
-@pytest.mark.parametrize(("name", "operand"), RULES)
+@pytest.mark.parametrize(("name", "operand"), [rule for rule in RULES if rule[0] not in FLAT])
 def test_a_rule_that_stops_the_second_order_is_rejected(
     name: str, operand: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
