@@ -96,7 +96,8 @@ def dropout(
         raise ValueError(f"dropout: p must lie in [0, 1], got {p}")
     if not training or p == 0:
         return a
-    return ops.dropout(a, (generator or default_generator).bernoulli(1 - p, a.shape), p)
+    mask = (generator or default_generator).bernoulli(1 - p, a.shape)
+    return ops.dropout(a, Tensor._wrap(mask), p)
 
 
 def scaled_dot_product_attention(
