@@ -446,7 +446,8 @@ def _arguments(
     values: dict[str, Any] = {"attrs": node.attrs, **node.attrs}
     if op.variadic:
         values["shapes"] = [edge.shape for edge in node.inputs]
-        values["others"] = others = [None] * len(node.inputs)
+        others: list[Any] = [None] * len(node.inputs)
+        values["others"] = others
         for i, edge in enumerate(node.inputs) if saved else ():
             kept = saved.get(_operand(op, i))
             if kept is not None:

@@ -281,6 +281,16 @@ def test_a_rule_of_a_variadic_op_keeps_what_another_operand_s_gradient_needs() -
             out.sum().backward()
 
 
+def test_a_rule_of_a_variadic_op_may_ask_for_the_result() -> None:
+    def rule(xp: Any, g: Any, needs: list[bool], out: Any) -> list[Any]:
+        return [g * out for _ in needs]
+
+    x, y = leaf(3), leaf(3, seed=1)
+    with planted(VARIADIC, lambda tensors: np.exp(sum(tensors)), {"tensors": rule}) as op:
+        assert gradcheck(lambda *xs: op(list(xs)), [x, y])
+        assert gradgradcheck(lambda *xs: op(list(xs)), [x, y])
+
+
 def test_a_wrong_fused_rule_is_named() -> None:
     def fused(g: Any, needs: Any) -> Any:
         return (g[:1],)
