@@ -19,6 +19,7 @@ from .graph import Node, Recipe, Version, next_sequence
 from .modes import detect_anomaly, enable_grad, is_anomaly_enabled, is_grad_enabled
 from .random import Generator, generators
 from .tensor import Tensor
+from .tracing import TRACER
 
 __all__ = ["checkpoint"]
 
@@ -40,6 +41,8 @@ def checkpoint(function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
     The second run draws the same random numbers: every ``Generator`` that the first has drawn
     from, the default one or another, is put back for it and afterwards stands where it stood.
     numpy's and Python's own generators are not. The second run has the anomaly mode of the first.
+
+    While a program is traced this is a plain call: what a Program keeps is its own affair.
 
     ``function`` must do the same again. A Tensor among its arguments, or a leaf that it closes
     over, may not be changed in place before the backward pass: that is an error. Nothing else
@@ -69,7 +72,7 @@ def checkpoint(function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
             f"checkpoint: function must be callable, got {type(function).__name__}; "
             "pass a function and its arguments: checkpoint(f, x)"
         )
-    if not is_grad_enabled():
+    if not is_grad_enabled() or TRACER.get() is not None:
         return function(*args, **kwargs)
     tensors = [_Seen.of(place, tensor) for place, tensor in _arguments(args, kwargs)]
     before = [(generator, generator.get_state()) for generator in generators()]

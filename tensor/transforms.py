@@ -373,14 +373,10 @@ class _Call:
         blocks = []
         for j, x in enumerate(self.inputs):
             shape = output.shape + x.shape
-            column = [row[j] for row in rows]
-            if any(g.requires_grad for g in column):
-                blocks.append(recording.reshape(recording.stack(column), shape))
+            if rows:
+                blocks.append(recording.reshape(recording.stack([row[j] for row in rows]), shape))
             else:
-                block = np.zeros((len(column), *x.shape), x.dtype)
-                for k, g in enumerate(column):
-                    block[k] = g.data
-                blocks.append(Tensor._wrap(block.reshape(shape)))
+                blocks.append(Tensor._wrap(np.zeros(shape, x.dtype)))
         return blocks
 
     def results(self, tensors: Sequence[Tensor], single: bool) -> Tensors:

@@ -321,6 +321,26 @@ def test_passes_in_several_threads_over_one_graph() -> None:
         same(g, wanted)
 
 
+def test_a_traced_checkpoint_is_a_plain_call() -> None:
+    x, runs = leaf(3), []
+
+    def step(x: Tensor) -> Tensor:
+        def part(a: Tensor) -> Tensor:
+            runs.append(1)
+            return st.dropout(a.exp(), 0.5).sin()
+
+        (g,) = grad(checkpoint(part, x).sum(), x)
+        return g
+
+    program = st.trace(step)(x)
+    assert len(runs) == 1
+    for _ in range(3):
+        state = default_generator.get_state()
+        found = program(x)
+        default_generator.set_state(state)
+        np.testing.assert_allclose(found, step(x), rtol=1e-14)
+
+
 # Random numbers
 
 

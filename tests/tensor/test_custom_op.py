@@ -104,6 +104,17 @@ def test_derivatives_of_every_order_and_products(op: Any) -> None:
     np.testing.assert_allclose(grad(loss, x)[0], unit)
 
 
+def test_it_is_traced_and_replayed(op: Any) -> None:
+    def step(x: Tensor) -> Tensor:
+        (g,) = grad(op(x, 2.0, scale=3.0).sum(), x)
+        return g
+
+    program = st.trace(step)(leaf(3))
+    assert "hypot" in str(program)
+    other = leaf(3, seed=1)
+    np.testing.assert_allclose(program(other), step(other), rtol=1e-14)
+
+
 def test_it_is_drawn_with_its_symbol(op: Any) -> None:
     x = leaf(1)
     x.label = "x"

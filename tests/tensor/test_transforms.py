@@ -281,6 +281,21 @@ def test_functions_of_every_op_that_is_fused_have_their_products() -> None:
         assert (pulled * v).sum().item() == pytest.approx((pushed * u).sum().item(), rel=1e-11)
 
 
+@pytest.mark.parametrize("name", OURS)
+def test_a_traced_derivative_can_be_replayed_elsewhere(name: str) -> None:
+    v = () if name in ("jacobian", "hessian") else (weights(3),)
+    func = lambda x: (x**3).sin()  # noqa: E731
+    if name in ("vhp", "hvp", "hessian"):
+        func = lambda x: (x**3).sin().sum()  # noqa: E731
+    program = st.trace(lambda x: OURS[name](func, x, *v))(leaf(3))
+    other = leaf(3, seed=1)
+    found, wanted = program(other), OURS[name](func, other, *v)
+    if not v:
+        found, wanted = (found,), (wanted,)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a.detach(), b, rtol=1e-13)
+
+
 # Independence
 
 
