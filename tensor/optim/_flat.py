@@ -66,9 +66,12 @@ class Flat:
         """
         param, place = self.params[i], self._values[i]
         for what, tensor in (("parameter", param), ("gradient", param.grad)):
-            if tensor is not None and (tensor.shape, tensor.dtype) != (place.shape, place.dtype):
+            if tensor is None or tensor.data is place:
+                continue
+            array = tensor.data
+            if array.shape != place.shape or array.dtype != place.dtype:
                 raise RuntimeError(
-                    f"a {what} of the optimizer has shape {tensor.shape} and dtype {tensor.dtype}, "
+                    f"a {what} of the optimizer has shape {array.shape} and dtype {array.dtype}, "
                     f"but the parameter had {place.shape} and {place.dtype} when the optimizer "
                     "was made; make the optimizer after converting the model"
                 )

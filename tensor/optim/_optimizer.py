@@ -230,19 +230,18 @@ class Optimizer:
 
     def _runs(self, flat: Flat) -> Iterator[_Run]:
         """Yield the longest runs of parameters with gradients that one update can serve."""
-        run: _Run | None = None
+        first = last = age = -1
         for i, param in enumerate(flat.params):
             if param.grad is None:
                 continue
-            age = self._age(self.state.get(param, {}))
-            if run is not None and (run.last, run.age) == (i - 1, age):
-                run = run._replace(last=i)
-                continue
-            if run is not None:
-                yield run
-            run = _Run(i, i, age)
-        if run is not None:
-            yield run
+            here = self._age(self.state.get(param, {}))
+            if first < 0 or (last, age) != (i - 1, here):
+                if first >= 0:
+                    yield _Run(first, last, age)
+                first, age = i, here
+            last = i
+        if first >= 0:
+            yield _Run(first, last, age)
 
     def _advance(self, group: Group, flat: Flat, run: _Run, names: tuple[str, ...]) -> None:
         members = range(run.first, run.last + 1)
@@ -256,7 +255,7 @@ class Optimizer:
                 if held is not views[i]:  # new, or loaded, or replaced by the user
                     np.copyto(views[i], self._start(group) if held is None else held)
         kernel = type(self)._kernel
-        taken = _parameters(kernel) | {"weight_decay", "maximize"}
+        taken = _parameters(kernel)
         options = {name: _plain(group[name]) for name in self._checks if name in taken}
         if "step" in taken:
             options["step"] = run.age + 1
@@ -408,8 +407,9 @@ def _grouped(params: Any) -> list[Any]:
 
 
 @functools.cache
-def _parameters(function: Callable[..., Any]) -> frozenset[str]:
-    return frozenset(inspect.signature(function).parameters)
+def _parameters(kernel: Callable[..., Any]) -> frozenset[str]:
+    """Return the names of what a kernel takes, with the options that every step needs."""
+    return frozenset({*inspect.signature(kernel).parameters, "weight_decay", "maximize"})
 
 
 def _place(group: int, position: int) -> str:
@@ -419,7 +419,7 @@ def _place(group: int, position: int) -> str:
 
 def _plain(option: Any) -> Any:
     """Return an option's numbers as Python floats, which promote no array."""
-    if type(option) in (bool, float):
+    if type(option) in (bool, float, int):  # the usual ones; integers do not promote either
         return option
     if isinstance(option, tuple | list):
         return tuple(map(_plain, option))
