@@ -133,7 +133,7 @@ class Composite(Methods):
             ShapeError: not as many of one as of the other, or one named twice.
             IndexError: a dimension out of range.
         """
-        ndim = self.ndim
+        ndim = len(_shape("movedim", self))
         moved, places = (
             axes(integers(f"movedim: {name}", dims), ndim, what="movedim")
             for name, dims in (("source", source), ("destination", destination))
@@ -182,7 +182,7 @@ class Composite(Methods):
         (count,) = integers("chunk: chunks", (chunks,))
         if count < 1:
             raise ShapeError(f"chunk: chunks must be at least 1, got {count}")
-        length = _length("chunk", self, dim)
+        length, _ = _length("chunk", self, dim)
         sizes = -(-length // count) if length else (0,) * count
         return _split("chunk", self, sizes, dim)
 
@@ -193,8 +193,8 @@ class Composite(Methods):
             ShapeError: a 0-d Tensor.
             IndexError: ``dim`` out of range.
         """
-        length = _length("unbind", self, dim)
-        ahead = (slice(None),) * axis(dim, self.ndim)
+        length, place = _length("unbind", self, dim)
+        ahead = (slice(None),) * place
         return tuple(recorded("getitem")(self, (*ahead, i)) for i in range(length))
 
     def diag(self, diagonal: int = 0) -> Tensor:
@@ -206,13 +206,12 @@ class Composite(Methods):
             ShapeError: neither one nor two dimensions.
         """
         (offset,) = integers("diag: diagonal", (diagonal,))
-        if self.ndim == 1:
-            side = self.shape[0] + abs(offset)
+        shape = _shape("diag", self)
+        if len(shape) == 1:
+            side = shape[0] + abs(offset)
             return recorded("diagonal_adjoint")(self, (side, side), offset)
-        if self.ndim != 2:
-            raise ShapeError(
-                f"diag: expected 1 or 2 dimensions, got shape {self.shape}; see diagonal"
-            )
+        if len(shape) != 2:
+            raise ShapeError(f"diag: expected 1 or 2 dimensions, got shape {shape}; see diagonal")
         return recorded("clone")(recorded("diagonal")(self, offset))
 
     def tile(self, *dims: Any) -> Tensor:
@@ -225,7 +224,7 @@ class Composite(Methods):
             ShapeError: a negative count.
         """
         counts = integers("tile: dims", dims[0] if len(dims) == 1 else dims)
-        return recorded("repeat")(self, (1,) * (self.ndim - len(counts)) + counts)
+        return recorded("repeat")(self, (1,) * (len(_shape("tile", self)) - len(counts)) + counts)
 
     def repeat_interleave(self, repeats: Any, dim: int | None = None) -> Tensor:
         """Return each element along ``dim`` so many times, one copy after the other.
@@ -238,8 +237,9 @@ class Composite(Methods):
             IndexError: ``dim`` out of range.
         """
         name = "repeat_interleave"
-        flat: Any = self if dim is not None and self.ndim else recorded("reshape")(self, (-1,))
-        place = 0 if dim is None else axis(dim, self.ndim, what=name)
+        shape = _shape(name, self)
+        flat: Any = self if dim is not None and shape else recorded("reshape")(self, (-1,))
+        place = 0 if dim is None else axis(dim, len(shape), what=name)
         length = flat.shape[place]
         given = repeats.tolist() if hasattr(repeats, "tolist") else repeats
         counts = integers(f"{name}: repeats", given)
@@ -287,7 +287,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
         IndexError: a dimension out of range.
         RuntimeError: the dtypes differ.
     """
-    a_shape, b_shape = np.shape(a), np.shape(b)
+    a_shape, b_shape = _shape("tensordot", a), _shape("tensordot", b)
     if isinstance(dims, (tuple, list)) and len(dims) == 2:
         left, right = (integers("tensordot: dims", d) for d in dims)
         left = tuple(axis(d, len(a_shape), what="tensordot") for d in left)
@@ -319,21 +319,19 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
 
 
 def _product(name: str, a: Any, b: Any, a_ndim: int, b_ndim: int) -> Tensor:
-    for operand, ndim in ((a, a_ndim), (b, b_ndim)):
-        if not is_operand(operand):
-            raise TypeError(f"{name}: expected a Tensor, got {type(operand).__name__}")
-        if np.ndim(operand) != ndim:
-            raise ShapeError(
-                f"{name}: expected shapes of {a_ndim} and {b_ndim} dimensions, got {np.shape(a)} "
-                f"and {np.shape(b)}; matmul takes any"
-            )
+    shapes = _shape(name, a), _shape(name, b)
+    if (len(shapes[0]), len(shapes[1])) != (a_ndim, b_ndim):
+        raise ShapeError(
+            f"{name}: expected shapes of {a_ndim} and {b_ndim} dimensions, got {shapes[0]} and "
+            f"{shapes[1]}; matmul takes any"
+        )
     if a_ndim == 3 and len(a) != len(b):
-        raise ShapeError(f"{name}: the batches {np.shape(a)} and {np.shape(b)} must be as many")
+        raise ShapeError(f"{name}: the batches {shapes[0]} and {shapes[1]} must be as many")
     return recorded("matmul")(a, b)
 
 
 def _split(name: str, a: Any, split_size: int | Sequence[int], dim: int) -> tuple[Tensor, ...]:
-    length = _length(name, a, dim)
+    length, place = _length(name, a, dim)
     sizes = integers(f"{name}: split_size", split_size)
     if not isinstance(split_size, (tuple, list)):
         size = sizes[0]
@@ -344,9 +342,9 @@ def _split(name: str, a: Any, split_size: int | Sequence[int], dim: int) -> tupl
     if min(sizes, default=0) < 0 or sum(sizes) != length:
         raise ShapeError(
             f"{name}: the lengths {sizes} must not be negative and add up to {length}, the length "
-            f"of dim {dim} of shape {a.shape}"
+            f"of dim {dim} of shape {np.shape(a)}"
         )
-    ahead = (slice(None),) * axis(dim, a.ndim)
+    ahead = (slice(None),) * place
     ends = np.cumsum(sizes).tolist()
     return tuple(
         recorded("getitem")(a, (*ahead, slice(end - size, end)))
@@ -354,13 +352,22 @@ def _split(name: str, a: Any, split_size: int | Sequence[int], dim: int) -> tupl
     )
 
 
-def _length(name: str, a: Any, dim: int) -> int:
-    """Return the length of ``dim``, of which there must be one."""
-    place = axis(dim, a.ndim, what=name)
-    if not a.ndim:
+def _length(name: str, a: Any, dim: int) -> tuple[int, int]:
+    """Return the length of ``dim``, of which there must be one, and its number from the front."""
+    shape = _shape(name, a)
+    place = axis(dim, len(shape), what=name)
+    if not shape:
         raise ShapeError(f"{name}: a 0-d Tensor has no dimension to divide; unsqueeze it")
-    length: int = a.shape[place]
-    return length
+    return shape[place], place
+
+
+def _shape(name: str, a: Any) -> tuple[int, ...]:
+    """Return the shape of an operand, which must be one."""
+    if not is_operand(a):
+        raise TypeError(
+            f"{name}: expected a Tensor, got {type(a).__name__}; wrap it in Tensor(...)"
+        )
+    return np.shape(a)
 
 
 def _sequence(given: tuple[Any, ...]) -> Any:

@@ -405,6 +405,25 @@ def test_a_product_refuses_tensors_of_unlike_dtype() -> None:
         st.mm([[1.0]], y)
 
 
+@pytest.mark.parametrize("name", sorted(set(TABLE) - {"einsum"}))
+@pytest.mark.parametrize("stranger", [None, "text", [[1.0]]], ids=["None", "str", "list"])
+def test_an_operand_of_another_kind_is_refused(name: str, stranger: Any) -> None:
+    (shapes, args), *_ = TABLE[name][0]
+    operands = [stranger, *arrays(shapes)[1:]]
+    with pytest.raises(TypeError, match="Tensor") as caught:
+        outputs(getattr(st, name), name, operands, args)
+    aliases = {"swapaxes": "transpose", "broadcast_to": "expand", "moveaxis": "movedim"}
+    assert str(caught.value).startswith(f"{aliases.get(name, name)}: ")
+
+
+def test_functions_take_arrays_too() -> None:
+    array = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(st.movedim(array, 0, 1).data, array.T)
+    np.testing.assert_array_equal(st.split(array, 1, 1)[2].data, array[:, 2:])
+    np.testing.assert_array_equal(st.tensordot(array, array.T, 1).data, array @ array.T)
+    np.testing.assert_array_equal(st.einsum("ij->j", array).data, array.sum(0))
+
+
 def test_the_length_of_a_dimension_is_found_or_its_number_refused() -> None:
     x = Tensor(np.ones((2, 3)))
     assert (x.size(), x.size(0), x.size(-1)) == ((2, 3), 2, 3)
