@@ -20,7 +20,7 @@ from ..dispatch import KEEP_CONSTANTS
 from ..engine import _edge, _reachable
 from ..graph import Array, Constant, Edge, Node
 from ..tensor import Tensor
-from .expansions import EXPANSIONS, MOVES
+from .expansions import ADJOINTS, EXPANSIONS, MOVES
 from .scalars import Scalars, array_of, constant
 
 __all__ = ["Scalarized", "expand", "scalarize"]
@@ -176,8 +176,8 @@ def _wrapped(a: Array) -> Any:
 def expand(m: Scalars, instructions: Iterable[Any], values: dict[int, Array]) -> None:
     """Add to ``values`` what every instruction gives, in order.
 
-    An instruction has ``op``, ``inputs``, ``attrs`` and ``shape``, as a Node has; ``values`` holds
-    the elements of each input and then of each instruction, by id.
+    An instruction has ``op``, ``inputs``, ``attrs``, ``shape`` and ``dtype``, as a Node has;
+    ``values`` holds the elements of each input and then of each instruction, by id.
     """
     for instruction in instructions:
         operands = [
@@ -198,14 +198,19 @@ def _expanded(m: Scalars, node: Any, operands: list[Array | None]) -> Array:
         )
     if name in SCALAR_OPS:
         return m.each(name, *operands, **attrs)
+    present = [a for a in operands if a is not None]
     if name in MOVES:
-        return m.moved(name, [a for a in operands if a is not None], spec.variadic, **attrs)
+        return m.moved(name, present, **attrs)
+    if name in ADJOINTS:
+        forward = ADJOINTS[name]
+        attrs = {k: v for k, v in attrs.items() if k in VOCAB[forward].attrs}
+        return m.returned(forward, present[0], present[1:], node.shape, **attrs)
     if name not in EXPANSIONS:
         if not spec.differentiable:
-            return m.computed(name, *(a for a in operands if a is not None), **attrs)
+            return m.computed(name, *present, **attrs)
         raise NotImplementedError(f"scalarize: {name} has no expansion")
     function = EXPANSIONS[name]
-    given = {"out_shape": node.shape, **attrs}
+    given = {"out_shape": node.shape, "out_dtype": node.dtype, **attrs}
     if spec.variadic:
         given[spec.inputs[0][1:]] = operands
     else:

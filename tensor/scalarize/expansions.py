@@ -1,10 +1,11 @@
 """Every op that ``micro`` does not have, spelled out in the ops that it has.
 
 An expansion takes the namespace ``m`` (``Scalars``), and by name what else it asks for: operands
-as ndarrays of Values and numbers, attributes, and ``out_shape``. It is written from the op's
-definition, not from the kernel, whose result it is compared with.
+as ndarrays of Values and numbers, attributes, ``out_shape`` and ``out_dtype``. It is written from
+the op's definition, not from the kernel, whose result it is compared with.
 
-Ops that only move elements need one word here (``MOVES``): their kernel moves numbers as well.
+Ops that only move elements need one word here (``MOVES``), and their adjoints one line
+(``ADJOINTS``): a kernel moves places as well as numbers.
 Ops that no gradient flows through need nothing.
 """
 
@@ -20,18 +21,41 @@ import numpy as np
 from micro.value import OPS
 
 from ..graph import Array
-from ..shapes import reduced, size
+from ..shapes import reduced
 from .scalars import Scalars, array_of, numbers_of, per_row
 
-__all__ = ["EXPANSIONS", "MOVES"]
+__all__ = [
+    "ADJOINTS",
+    "EXPANSIONS",
+    "MOVES",
+    "Shape",
+    "expansion",
+    "log_softmax",
+    "matmul",
+    "mean",
+    "shift_of",
+    "var",
+]
 
 Shape = tuple[int, ...]
 Dims = int | tuple[int, ...] | None
 
 # Ops whose result holds elements of their operands, or zeros.
 MOVES: Final = {
-    *("reshape", "flatten", "permute", "transpose", "squeeze", "unsqueeze", "expand"),
-    *("cat", "stack", "getitem", "clone"),
+    *("reshape", "flatten", "permute", "transpose", "squeeze", "unsqueeze", "expand", "cat"),
+    *("stack", "flip", "roll", "repeat", "tril", "triu", "diagonal", "unfold", "clone"),
+    *("getitem", "gather", "scatter", "index_select", "embedding", "im2col"),
+}
+
+# Ops that give every element back to the place from which such an op would take it.
+ADJOINTS: Final = {
+    "diagonal_adjoint": "diagonal",
+    "unfold_adjoint": "unfold",
+    "getitem_adjoint": "getitem",
+    "gather_adjoint": "gather",
+    "index_select_adjoint": "index_select",
+    "embedding_adjoint": "embedding",
+    "col2im": "im2col",
 }
 
 EXPANSIONS: Final[dict[str, Callable[..., Array]]] = {}
@@ -53,12 +77,14 @@ def sum_(m: Scalars, a: Array, dim: Dims, keepdim: bool) -> Array:
 
 @expansion
 def mean(m: Scalars, a: Array, dim: Dims, keepdim: bool) -> Array:
+    """Return the sum, divided by how many elements there are."""
     over = reduced(dim, a.ndim)
     return m.div(m.sum(a, over, keepdim), math.prod(a.shape[d] for d in over))
 
 
 @expansion
 def var(m: Scalars, a: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
+    """Return the mean squared distance from the mean, of which ``correction`` are not counted."""
     over = reduced(dim, a.ndim)
     squares = m.square(m.sub(a, mean(m, a, over, True)))
     freedom = max(math.prod(a.shape[d] for d in over) - correction, 0)
@@ -167,7 +193,7 @@ def norm(m: Scalars, a: Array, p: float, dim: Dims, keepdim: bool) -> Array:
     return m.sqrt(total) if p == 2 else _nothing_where_0(m, m.pow(total, m.number(1 / p)))
 
 
-def _shift(m: Scalars, a: Array, over: Sequence[int]) -> Array:
+def shift_of(m: Scalars, a: Array, over: Sequence[int]) -> Array:
     """Return the largest of every row, a constant, by which exponents are kept from overflowing."""
     top = numbers_of(a).max(axis=tuple(over), keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0.0)
@@ -177,7 +203,7 @@ def _shift(m: Scalars, a: Array, over: Sequence[int]) -> Array:
 @expansion
 def logsumexp(m: Scalars, a: Array, dim: Dims, keepdim: bool) -> Array:
     over = reduced(dim, a.ndim)
-    shift = _shift(m, a, over)
+    shift = shift_of(m, a, over)
     total = m.sum(m.exp(m.sub(a, shift)), over, True)
     out = m.add(m.log(total), shift)
     return out if keepdim else out.reshape([n for d, n in enumerate(out.shape) if d not in over])
@@ -186,12 +212,13 @@ def logsumexp(m: Scalars, a: Array, dim: Dims, keepdim: bool) -> Array:
 @expansion
 def softmax(m: Scalars, a: Array, dim: int) -> Array:
     over = reduced(dim, a.ndim)
-    e = m.exp(m.sub(a, _shift(m, a, over)))
+    e = m.exp(m.sub(a, shift_of(m, a, over)))
     return m.div(e, m.sum(e, over, True))
 
 
 @expansion
 def log_softmax(m: Scalars, a: Array, dim: int) -> Array:
+    """Return ``a`` less the logarithm of the summed exponentials."""
     return m.sub(a, logsumexp(m, a, dim, True))
 
 
@@ -200,6 +227,7 @@ def log_softmax(m: Scalars, a: Array, dim: int) -> Array:
 
 @expansion
 def matmul(m: Scalars, a: Array, b: Array) -> Array:
+    """Return sums of products, with an operand of one dimension as a row or a column."""
     left = a if a.ndim > 1 else a[None, :]
     right = b if b.ndim > 1 else b[:, None]
     terms = m.mul(left[..., :, :, None], right[..., None, :, :])  # (..., m, k, n)
@@ -223,352 +251,68 @@ def linear(
     return out if activation is None else m.each(activation, out)
 
 
-# Indexing.
+@expansion
+def outer(m: Scalars, a: Array, b: Array) -> Array:
+    return m.mul(a[:, None], b)
 
 
 @expansion
-def getitem_adjoint(m: Scalars, a: Array, index: Any, shape: Shape) -> Array:
-    places = np.arange(math.prod(shape)).reshape(shape)[index]
-    return m.scattered(a, np.broadcast_to(places, a.shape), math.prod(shape)).reshape(shape)
-
-
-@expansion
-def embedding(m: Scalars, weight: Array, indices: Array) -> Array:
-    return weight[numbers_of(indices).astype(np.int64)]
-
-
-@expansion
-def embedding_adjoint(m: Scalars, a: Array, indices: Array, rows: int) -> Array:
-    width = a.shape[-1]
-    places = numbers_of(indices).astype(np.int64)[..., None] * width + np.arange(width)
-    return m.scattered(a, places, rows * width).reshape(rows, width)
-
-
-# Losses and layers.
-
-
-@expansion
-def cross_entropy(
-    m: Scalars,
-    a: Array,
-    target: Array,
-    ignore_index: int,
-    reduction: str,
-    label_smoothing: float,
-) -> Array:
-    classes = a.shape[-1]
-    logits, targets = a.reshape(-1, classes), numbers_of(target).astype(np.int64).reshape(-1)
-    counted = targets != ignore_index
-    log_p = log_softmax(m, logits, 1)
-    picked = log_p[np.arange(len(targets)), np.where(counted, targets, 0)]
-    losses = m.neg(picked)
-    if label_smoothing:
-        rest = m.mul(m.sum(log_p, (1,)), m.number(label_smoothing / classes))
-        losses = m.sub(m.mul(losses, m.number(1 - label_smoothing)), rest)
-    losses = np.where(counted, losses, m.number(0.0))
-    if reduction == "none":
-        return losses.reshape(target.shape)
-    total = m.sum(losses, (0,))
-    return total if reduction == "sum" else m.div(total, int(counted.sum()))
-
-
-@expansion
-def layer_norm(
-    m: Scalars,
-    a: Array,
-    weight: Array | None,
-    bias: Array | None,
-    normalized_shape: Sequence[int] | int,
-    eps: float,
-) -> Array:
-    over = tuple(range(-len(size(normalized_shape)), 0))
-    variance = var(m, a, over, 0, True)
-    out = m.div(m.sub(a, mean(m, a, over, True)), m.sqrt(m.add(variance, m.number(eps))))
-    out = out if weight is None else m.mul(out, weight)
-    return out if bias is None else m.add(out, bias)
-
-
-@expansion
-def dropout(m: Scalars, a: Array, mask: Array, p: float) -> Array:
-    scale = m.number(0.0 if p == 1 else 1 / (1 - p))
-    return m.mul(a, np.where(numbers_of(mask).astype(bool), scale, m.number(0.0)))
-
-
-@expansion
-def attention_weights(
-    m: Scalars,
-    query: Array,
-    key: Array,
-    attn_mask: Array | None,
-    is_causal: bool,
-    scale: float | None,
-) -> Array:
-    factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
-    scores = m.mul(matmul(m, query, key.swapaxes(-1, -2)), m.number(factor))
-    if attn_mask is not None:
-        scores = m.add(scores, attn_mask)
-    if is_causal:
-        seen = np.tri(*scores.shape[-2:]) == 1
-        scores = np.where(seen, scores, m.number(-math.inf))
-    numbers = numbers_of(scores)
-    e = m.exp(m.sub(scores, _shift(m, scores, (-1,))))
-    total = m.sum(e, (-1,), True)
-    blind = (numbers == -math.inf).all(-1, keepdims=True)  # no key is seen: every weight is 0
-    return np.where(blind, m.number(0.0), m.div(e, np.where(blind, m.number(1.0), total)))
-
-
-@expansion
-def scaled_dot_product_attention(
-    m: Scalars,
-    query: Array,
-    key: Array,
-    value: Array,
-    attn_mask: Array | None,
-    is_causal: bool,
-    scale: float | None,
-) -> Array:
-    return matmul(m, attention_weights(m, query, key, attn_mask, is_causal, scale), value)
-
-
-# Convolution and pooling, in which a window's element (y, x, i, j) lies in row
-# y * stride + i * dilation - padding of the plane, and in the column found likewise.
-
-
-def _pair(value: Any) -> tuple[int, int]:
-    entries = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    return int(entries[0]), int(entries[-1])
-
-
-def _windows(
-    plane: Shape,
-    steps: Shape,
-    taps: Shape,
-    stride: tuple[int, int],
-    before: tuple[int, int],
-    dilation: tuple[int, int],
-) -> Array:
-    """Return where in a plane each window's elements lie (Y, X, I, J); -1 where that is outside."""
-    along = [
-        np.arange(n)[:, None] * s + np.arange(k) * d - p
-        for n, k, s, p, d in zip(steps, taps, stride, before, dilation, strict=True)
-    ]
-    rows, columns = along[0][:, None, :, None], along[1][None, :, None, :]
-    (height, width) = plane
-    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-    return np.where(inside, rows * width + columns, -1)
-
-
-def _before(padding: Any, taps: Shape, dilation: tuple[int, int]) -> tuple[int, int]:
-    if padding == "same":
-        return (dilation[0] * (taps[0] - 1) // 2, dilation[1] * (taps[1] - 1) // 2)
-    return (0, 0) if padding == "valid" else _pair(padding)
-
-
-def _seen(planes: Array, places: Array) -> Array:
-    """Return the elements of planes (..., H, W) at places (Y, X, I, J): (..., Y, X, I, J)."""
-    rows = planes.reshape(*planes.shape[:-2], math.prod(planes.shape[-2:]))
-    outside = array_of([0] * math.prod(rows.shape[:-1]), (*rows.shape[:-1], 1))
-    return np.concatenate([rows, outside], -1)[..., places]
-
-
-class _Convolution:
-    """Operands of a convolution by group: (N, G, O / G, C / G, Y, X, I, J)."""
-
-    def __init__(
-        self,
-        input_shape: Shape,
-        weight_shape: Shape,
-        out_shape: Shape,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        groups: int,
-    ) -> None:
-        self.input_shape, self.weight_shape = tuple(input_shape), tuple(weight_shape)
-        self.out_shape, self.groups = tuple(out_shape), groups
-        taps, spacing = self.weight_shape[2:], _pair(dilation)
-        self.places = _windows(
-            self.input_shape[-2:],
-            self.out_shape[-2:],
-            taps,
-            _pair(stride),
-            _before(padding, taps, spacing),
-            spacing,
-        )
-
-    def inputs(self, a: Array) -> Array:
-        *_, channels, height, width = self.input_shape
-        planes = a.reshape(-1, self.groups, 1, channels // self.groups, height, width)
-        return _seen(planes, self.places)
-
-    def weights(self, weight: Array) -> Array:
-        outputs, each, *taps = self.weight_shape
-        shape = (1, self.groups, outputs // self.groups, each, 1, 1, *taps)
-        return weight.reshape(shape)
-
-    def outputs(self, g: Array) -> Array:
-        *_, outputs, height, width = self.out_shape
-        shape = (-1, self.groups, outputs // self.groups, 1, height, width, 1, 1)
-        return g.reshape(shape)
-
-
-@expansion
-def conv2d(
-    m: Scalars,
-    a: Array,
-    weight: Array,
-    bias: Array | None,
-    out_shape: Shape,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-) -> Array:
-    c = _Convolution(a.shape, weight.shape, out_shape, stride, padding, dilation, groups)
-    out = m.sum(m.mul(c.inputs(a), c.weights(weight)), (3, 6, 7)).reshape(out_shape)
-    return out if bias is None else m.add(out, bias[:, None, None])
-
-
-@expansion
-def conv2d_input_adjoint(
-    m: Scalars,
-    a: Array,
-    weight: Array,
-    shape: Shape,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-) -> Array:
-    c = _Convolution(shape, weight.shape, a.shape, stride, padding, dilation, groups)
-    terms = m.sum(m.mul(c.outputs(a), c.weights(weight)), (2,))  # (N, G, C / G, Y, X, I, J)
-    return _returned(m, terms, c.places, tuple(shape))
-
-
-def _returned(m: Scalars, terms: Array, places: Array, shape: Shape) -> Array:
-    """Return planes of ``shape`` to which the elements of windows are added where they came from.
-
-    ``terms`` is (..., *places.shape).
-    """
-    area = shape[-2] * shape[-1]
-    planes = np.arange(math.prod(shape[:-2])).reshape(-1, *(1,) * places.ndim) * area
-    inside = np.where(places >= 0, planes + places, -1)
-    return m.scattered(terms.reshape(inside.shape), inside, math.prod(shape)).reshape(shape)
-
-
-@expansion
-def conv2d_weight_adjoint(
-    m: Scalars,
-    a: Array,
-    input: Array,
-    shape: Shape,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-) -> Array:
-    c = _Convolution(input.shape, shape, a.shape, stride, padding, dilation, groups)
-    return m.sum(m.mul(c.outputs(a), c.inputs(input)), (0, 4, 5)).reshape(shape)
-
-
-@expansion
-def max_pool2d(
-    m: Scalars,
-    a: Array,
-    out_shape: Shape,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-) -> Array:
-    taps, spacing = _pair(kernel_size), _pair(dilation)
-    places = _windows(
-        a.shape[-2:],
-        out_shape[-2:],
-        taps,
-        taps if stride is None else _pair(stride),
-        _pair(padding),
-        spacing,
+def einsum(m: Scalars, tensors: Sequence[Array], equation: str) -> Array:
+    terms, arrow, result = equation.replace(" ", "").partition("->")
+    inputs = terms.split(",")
+    if not arrow:
+        single = sorted(c for c in {*terms} - {*",."} if terms.count(c) == 1)
+        result = "..." * ("." in terms) + "".join(single)
+    # Dimensions without names get digits, counted from the last.
+    unnamed = max(
+        (
+            a.ndim - len(t.replace("...", ""))
+            for a, t in zip(tensors, inputs, strict=True)
+            if "." in t
+        ),
+        default=0,
     )
-    windows = _seen(a, places).reshape(*out_shape, math.prod(taps))
-    numbers = np.where(places.reshape(*places.shape[:2], -1) < 0, -math.inf, numbers_of(windows))
-    inside = np.broadcast_to(places.reshape(*places.shape[:2], -1) >= 0, windows.shape)
-    nan, best = np.isnan(numbers), numbers == np.fmax.reduce(numbers, -1, keepdims=True)
-    last_nan = windows.shape[-1] - 1 - np.argmax(nan[..., ::-1], -1)
-    winner = np.where(nan.any(-1), last_nan, np.argmax(best & inside, -1))
-    return np.take_along_axis(windows, winner[..., None], -1)[..., 0]
+    digits = "".join(map(str, range(unnamed)))[::-1]
+    order = result.replace("...", digits)
+    order += "".join(sorted({*terms.replace("...", digits)} - {*order, ","}))
+    product: Array | None = None
+    for a, term in zip(tensors, inputs, strict=True):
+        spare = a.ndim - len(term.replace("...", ""))
+        aligned = _aligned(a, term.replace("...", digits[len(digits) - spare :]), order)
+        product = aligned if product is None else m.mul(product, aligned)
+    assert product is not None
+    kept = len(result.replace("...", digits))
+    return m.sum(product, range(kept, len(order))) if kept < len(order) else product
 
 
-def _averaged(
-    plane: Shape,
-    steps: Shape,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> tuple[Array, Array]:
-    """Return where the windows' elements lie (Y, X, I, J), and what each sum is divided by."""
-    taps, pads = _pair(kernel_size), _pair(padding)
-    strides = taps if stride is None else _pair(stride)
-    places = _windows(plane, steps, taps, strides, pads, (1, 1))
-    if divisor_override is not None:
-        divisors = np.full(places.shape[:2], divisor_override)
-    elif count_include_pad:
-        # As if the plane were as large as with its padding, of which both sides count.
-        padded = (plane[0] + 2 * pads[0], plane[1] + 2 * pads[1])
-        whole = _windows(padded, steps, taps, strides, (0, 0), (1, 1))
-        divisors = (whole >= 0).sum((2, 3))
-    else:
-        divisors = (places >= 0).sum((2, 3))
-    return places, divisors.astype(object)
+def _aligned(a: Array, letters: str, order: str) -> Array:
+    """Return ``a``, whose dimensions have names, with a dimension for every name in ``order``."""
+    for letter in {*letters}:
+        while letters.count(letter) > 1:
+            first = letters.index(letter)
+            second = letters.index(letter, first + 1)
+            a = np.diagonal(a, axis1=first, axis2=second)
+            letters = letters.replace(letter, "", 2) + letter
+    a = a.transpose([letters.index(c) for c in order if c in letters])
+    return _array(a[tuple(slice(None) if c in letters else None for c in order)])
+
+
+# Writing elements.
 
 
 @expansion
-def avg_pool2d(
-    m: Scalars,
-    a: Array,
-    out_shape: Shape,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Array:
-    places, divisors = _averaged(
-        a.shape[-2:],
-        out_shape[-2:],
-        kernel_size,
-        stride,
-        padding,
-        count_include_pad,
-        divisor_override,
-    )
-    return m.div(m.sum(_seen(a, places), (-2, -1)), divisors)
+def pad(m: Scalars, a: Array, pad: Any, value: float) -> Array:
+    return m.moved("pad", [a], float(value), pad=pad)
 
 
 @expansion
-def avg_pool2d_adjoint(
-    m: Scalars,
-    a: Array,
-    shape: Shape,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Array:
-    places, divisors = _averaged(
-        tuple(shape[-2:]),
-        a.shape[-2:],
-        kernel_size,
-        stride,
-        padding,
-        count_include_pad,
-        divisor_override,
+def setitem(m: Scalars, a: Array, value: Array, index: Any, accumulate: bool) -> Array:
+    if not accumulate:
+        return m.moved("setitem", [a, value], index=index)
+    target = np.arange(a.size).reshape(a.shape)[index]
+    return m.add(
+        a, m.returned("getitem", np.broadcast_to(value, target.shape), [], a.shape, index=index)
     )
-    shares = np.broadcast_to(m.div(a, divisors)[..., None, None], (*a.shape, *places.shape[2:]))
-    return _returned(m, shares, places, tuple(shape))
 
 
 # Conversion. Values have the precision of their numbers, whatever the dtype was.

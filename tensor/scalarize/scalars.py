@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from micro.value import CONSTANT, OPS, Value
+from micro.vocab import VOCAB
 
 from ..dispatch import quietly, raw
 from ..graph import Array
@@ -142,25 +143,47 @@ class Scalars:
                 terms[place].append(x)
         return array_of(map(self.total, terms), (size,))
 
-    def moved(self, name: str, arrays: Sequence[Array], variadic: bool, /, **attrs: Any) -> Array:
-        """Return the result of an op that only moves elements, or puts zeros between them.
+    def moved(
+        self, name: str, operands: Sequence[Array], fill: Any = 0.0, /, **attrs: Any
+    ) -> Array:
+        """Return the result of an op that only moves elements, or puts ``fill`` between them.
 
-        The op's own kernel is run on the elements' numbers, counted from 1, and tells where each
-        of them goes.
+        The op's own kernel is run on the elements' places, counted from 1, and tells where each of
+        them goes. Operands that are indices it gets as they are.
         """
-        starts = np.cumsum([1, *(a.size for a in arrays)])
-        numbered = [
-            np.arange(start, start + a.size).reshape(a.shape)
-            for start, a in zip(starts[:-1], arrays, strict=True)
-        ]
-        kernel = getattr(raw, name)
-        operands = (numbered,) if variadic else numbered
-        places = np.asarray(quietly().run(kernel, *operands, **attrs))
-        pool = array_of([self.number(0.0), *(x for a in arrays for x in a.flat)], (starts[-1],))
-        moved: Array = pool[places.reshape(-1)].reshape(places.shape)
-        return moved
+        spec = VOCAB[name]
+        domains = spec.domain * len(operands) if spec.variadic else spec.domain
+        pool, given = [self.number(fill)], []
+        for a, domain in zip(operands, domains, strict=True):
+            if domain == "index":
+                given.append(numbers_of(a).astype(np.int64))
+            else:
+                given.append(np.arange(len(pool), len(pool) + a.size).reshape(a.shape))
+                pool.extend(a.flat)
+        places = _run(name, given, attrs)
+        moved: Array = array_of(pool, (len(pool),))[places.reshape(-1)]
+        return moved.reshape(places.shape)
+
+    def returned(
+        self, name: str, a: Array, indices: Sequence[Array], shape: Sequence[int], /, **attrs: Any
+    ) -> Array:
+        """Return the adjoint of an op that only moves elements, for operands of ``shape``.
+
+        Every element of ``a`` is added to the place that the op ``name`` takes it from.
+        """
+        size = math.prod(shape)
+        start = np.arange(1, size + 1).reshape(shape)
+        given = [start, *(numbers_of(index).astype(np.int64) for index in indices)]
+        places = np.broadcast_to(_run(name, given, attrs), a.shape)
+        return self.scattered(a, places - 1, size).reshape(shape)
 
     def computed(self, name: str, *operands: Array, **attrs: Any) -> Array:
         """Return the result of an op that no gradient flows through, from the numbers alone."""
-        out = np.asarray(quietly().run(getattr(raw, name), *map(numbers_of, operands), **attrs))
-        return array_of(out.tolist() if out.ndim == 1 else out.reshape(-1).tolist(), out.shape)
+        out = _run(name, [*map(numbers_of, operands)], attrs)
+        return array_of(out.reshape(-1).tolist(), out.shape)
+
+
+def _run(name: str, operands: list[Array], attrs: dict[str, Any]) -> Array:
+    """Return what the kernel of an op makes of arrays of plain numbers."""
+    given = [operands] if VOCAB[name].variadic else operands
+    return np.asarray(quietly().run(getattr(raw, name), *given, **attrs))

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from micro.vocab import REQUIRED, VOCAB
-from tests.crosscheck.generate import RANGES, Draft
 from tests.crosscheck.programs import SAME
 
-__all__ = ["DRAWS", "drawable", "step"]
+if TYPE_CHECKING:
+    from tests.crosscheck.generate import Draft
+
+__all__ = ["DRAWS", "OPS", "drawable", "gives", "step", "takes"]
 
 Call = tuple[tuple[int | None, ...], dict[str, Any]] | None
-Draw = Callable[[Draft, int], Call]
+Draw = Callable[["Draft", int], Call]
+
+# Between which numbers the operands of each domain are kept, and those of some ops.
+RANGES: Final = {
+    "real": (-3.0, 3.0),
+    "positive": (0.25, 4.0),
+    "nonzero": (-4.0, 4.0),
+}
 
 # Narrower ranges than the domain's, for what grows fast or is cut off.
 NARROW: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
@@ -39,6 +48,12 @@ ATTRS: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
     "softplus": ({}, {"beta": 0.5}),
     "leaky_relu": ({}, {"negative_slope": 0.25}),
     "elu": ({}, {"alpha": 0.5}),
+}
+
+# Operands with which an op that may round does not.
+EXACT: Final[Mapping[tuple[str, int], Sequence[float]]] = {
+    ("div", 1): (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0),
+    ("pow", 1): (1.0, 2.0, 3.0),
 }
 
 DRAWS: Final[dict[str, Draw]] = {}
@@ -64,6 +79,24 @@ def drawable() -> list[str]:
     ]
 
 
+def gives(name: str) -> Literal["f", "i", "b"]:
+    """Whether an op's result holds real numbers, integers or truth values."""
+    if name == "detach" or VOCAB[name].differentiable:
+        return "f"
+    return "i" if name in _INTEGERS else "b"
+
+
+def takes(name: str) -> set[str]:
+    """The kinds of operands that an op takes."""
+    kinds = {"bool": "b", "index": "i"}
+    return {"f"} if name == "detach" else {kinds.get(d, "f") for d in VOCAB[name].domain}
+
+
+_INTEGERS: Final = {
+    *("argmax", "argmin", "one_hot", "max_pool2d_indices", "argsort", "topk_indices", "nonzero"),
+}
+
+
 def step(d: Draft, name: str, i: int) -> int | None:
     """Append a call of the op ``name`` that takes the value i; None if there is no fitting one."""
     if name == "detach":
@@ -85,6 +118,8 @@ def _fitted(d: Draft, name: str, place: int, domain: str, i: int) -> int:
     """The value i inside the domain of an operand."""
     if domain not in RANGES or d.data[i].dtype.kind != "f":
         return i
+    if d.exact and name == "pow":
+        return i
     low, high = NARROW.get((name, place), RANGES[domain])
     if domain == "real" and (name, place) not in NARROW:
         low, high = -12.0, 12.0
@@ -98,17 +133,21 @@ def _elementwise(d: Draft, name: str, i: int) -> Call:
     places = [k for k, domain in enumerate(spec.domain) if (domain == "bool") == (kind == "b")]
     if not places or kind == "i":
         return None
-    mine = d.choose(places)
+    mine = d.choose([k for k in places if not (d.exact and (name, k) in EXACT)])
     operands = []
     for k, domain in enumerate(spec.domain):
         if k == mine:
             operands.append(i)
+        elif d.exact and (name, k) in EXACT:
+            values = d.rng.choice(EXACT[name, k], _broadcast(d, i))
+            operands.append(d.constant(np.asarray(values), grad=name != "pow"))
         elif domain == "bool":
             operands.append(d.constant(d.rng.random(_broadcast(d, i)) < 0.5))
         else:
             same = d.chance(0.1) and kind == "f" and domain != "nonzero"
             operands.append(i if same else d.other(_broadcast(d, i)))
-    return tuple(operands), dict(d.choose(ATTRS.get(name, ({},))))
+    attrs = ATTRS.get(name, ({},))
+    return tuple(operands), dict(attrs[-1] if d.exact else d.choose(attrs))
 
 
 def _broadcast(d: Draft, i: int) -> tuple[int, ...]:
@@ -152,7 +191,7 @@ def _var(d: Draft, i: int) -> Call:
 
 @draws("norm")
 def _norm(d: Draft, i: int) -> Call:
-    p = d.choose([2, 2, 1, 3, math.inf, -math.inf, 0, 1.5])
+    p = d.choose([1, math.inf, -math.inf, 0] if d.exact else [2, 2, 1, 3, math.inf, 0, 1.5])
     return (i,), {"p": p, "dim": d.dims(d.data[i].ndim), "keepdim": d.chance(0.5)}
 
 
@@ -563,3 +602,6 @@ def _avg_pool2d_adjoint(d: Draft, i: int) -> Call:
     taps = (d.integer(1, 3), d.integer(1, 3))
     planes = (*shape[:-2], shape[-2] + taps[0] - 1, shape[-1] + taps[1] - 1)
     return (i,), {"shape": planes, "kernel_size": taps, "stride": 1}
+
+
+OPS: Final = [*drawable(), "detach"]

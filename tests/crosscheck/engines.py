@@ -95,7 +95,11 @@ def _differentiated(
 
 
 def _numbers(x: Any) -> Array:
-    return x.data if isinstance(x, Tensor) else x.numpy(force=True)
+    if isinstance(x, Tensor):
+        return x.data
+    if x._is_zerotensor():  # a gradient without memory, at which numpy() would read
+        return np.zeros(x.shape, str(x.dtype).removeprefix("torch."))
+    return np.asarray(x.numpy(force=True))
 
 
 def _filled(grads: Sequence[Any], wanted: Sequence[Any]) -> list[Array]:
