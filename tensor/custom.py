@@ -14,6 +14,7 @@ from micro.vocab import REQUIRED, Domain, OpSpec
 
 from .dispatch import OPS, Operand, Rule, register, unregister
 from .dtypes import as_array
+from .graph import Array
 from .tensor import Tensor
 
 __all__ = ["custom_op", "remove_op"]
@@ -36,8 +37,8 @@ def custom_op(
 
     The decorated function is the kernel. Its positional parameters are the operands, one that
     may be left out having the default None; its keyword-only parameters are the attributes. It
-    is called with ndarrays in the operands' common dtype and returns an ndarray in memory of its
-    own. Under its name the op is found in ``xp``, too, by other rules.
+    is called with ndarrays in the operands' common dtype, which it cannot write to, and returns an
+    ndarray in memory of its own. Under its name the op is found in ``xp``, too, by other rules.
 
     A rule is called as ``rule(xp, g, ...)``: ``g`` is the gradient of the result, and what else it
     needs it asks for by name: an operand ``a``, its ``a_shape``, an attribute, or ``out``, the
@@ -182,12 +183,19 @@ def _check_names(spec: OpSpec, operand: str, rule: Callable[..., Any]) -> None:
         )
 
 
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def _guarded(spec: OpSpec, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a kernel whose result is an ndarray that shares no memory with an operand."""
+    """Return a kernel that cannot write to its operands, nor return the memory of one."""
 
     @functools.wraps(function)
     def kernel(*arrays: Operand, **attrs: Any) -> Any:
-        out = as_array(function(*arrays, **attrs), what="the result of the kernel")
+        given = arrays if spec.view else [None if a is None else _read_only(a) for a in arrays]
+        out = as_array(function(*given, **attrs), what="the result of the kernel")
         if not spec.view and any(a is not None and np.may_share_memory(out, a) for a in arrays):
             out = out.copy()
         return out

@@ -206,9 +206,14 @@ class _Pass:
             if not unused:
                 self._refuse_unused(roots, targets or [])
             self.order = [node for node in self.order if id(node) in useful]
+        runs = set()
         for node in self.order:
             if not (self.targets and id(node) in self.targets and not self._needed(node)):
                 _check(node, node.saved)
+                if node.recipe is not None:
+                    runs.add(node.recipe.run)
+        for run in runs:
+            run.check()
         for root, seed in zip(roots, seeds, strict=True):
             if self.useful is None or id(root) in self.useful:
                 self._add(root, seed if self.record else seed.data, fresh=False)
@@ -433,8 +438,6 @@ def _check(node: Node, saved: Mapping[str, Saved] | None) -> None:
                 f"version {kept.version.count}, expected version {kept.expected}{made}; "
                 "change a copy (.clone()) or use the op that returns a new Tensor"
             )
-    if node.recipe is not None:
-        node.recipe.run.check()
 
 
 def _arguments(

@@ -43,6 +43,7 @@ PARTS: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "matmul": lambda x, y: (x @ y.T).tanh(),
     "views": lambda x, y: x.reshape(3, 2).T[::-1] * y[:, [2, 0, 0]].T.reshape(2, 3),
     "in place": lambda x, y: (x * 1).mul_(y).add_(x).exp(),
+    "in place, of a view": lambda x, y: _with_a_view_changed(x * 1, y).exp() * x,
     "an argument unused": lambda x, y: y.exp(),
     "an argument returned": lambda x, y: x,
     "no gradient": lambda x, y: x > y,
@@ -60,6 +61,12 @@ PARTS: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "layer": lambda x, y: st.layer_norm(x, y[0], y[1], (3,)),
     "cross entropy": lambda x, y: st.cross_entropy(x * y, np.array([0, 2])),
 }
+
+
+def _with_a_view_changed(x: Tensor, y: Tensor) -> Tensor:
+    x[0].mul_(y[1]).add_(1)
+    x[:, 1] = y.sum(1)
+    return x
 
 
 def _frozen(y: Tensor) -> Tensor:
@@ -285,6 +292,28 @@ def test_the_graph_is_that_of_a_plain_call() -> None:
         return [t.op, *(op for edge in t.inputs for op in ops(edge))]
 
     assert ops(checkpoint(lambda a: (a * a).exp(), x)) == ops((x * x).exp())
+
+
+def test_a_pass_that_is_watched_sees_the_rules_of_the_part() -> None:
+    x = leaf(1)
+    seen: list[str] = []
+    out = checkpoint(lambda a: checkpoint(lambda b: b.exp(), a).sin(), x).sum()
+    leaves = out.trace_backward(lambda node, i, **said: seen.append(node.op))
+    assert seen == ["sum", "sin", "exp"]
+    ((found, g),) = leaves
+    assert found is x and x.grad is None
+    np.testing.assert_allclose(g, np.cos(np.exp(x.data)) * np.exp(x.data))
+
+
+def test_results_may_be_changed_in_place() -> None:
+    found = []
+    for call in (lambda f, a: f(a), checkpoint):
+        x = leaf(3)
+        y = call(lambda a: a.exp() * 2, x)
+        y.mul_(3).add_(y)
+        y.sin().sum().backward()
+        found.append(x.grad)
+    same(*found)
 
 
 def test_derivatives_of_third_order() -> None:

@@ -296,6 +296,20 @@ def test_a_kernel_that_returns_its_operand_gives_the_result_memory_of_its_own() 
             assert not np.shares_memory(x.data, y.data)
 
 
+def test_a_kernel_cannot_write_to_its_operands() -> None:
+    def doubled(a: Any) -> Any:
+        a *= 2
+        return a
+
+    with added(doubled, rules={"a": lambda xp, g: 2 * g}) as op:
+        x = leaf(3)
+        before = x.data.copy()
+        with pytest.raises(RuntimeError, match=r"doubled: .*read-only"):
+            op(x)
+        np.testing.assert_array_equal(x.data, before)
+        assert x.data.flags.writeable
+
+
 @pytest.mark.parametrize("result", [None, "text", np.ones(3, complex), np.ma.masked_array([1.0])])
 def test_a_kernel_that_returns_no_array_is_named(result: Any) -> None:
     def broken(a: Any) -> Any:
