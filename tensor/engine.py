@@ -530,8 +530,10 @@ def _operand(op: Op, i: int) -> str:
 def _collect(tensor: Tensor, value: Gradient) -> None:
     """Add a finished gradient to a Tensor's ``grad``."""
     before = tensor._grad
-    if before is None:
-        tensor._grad = value if isinstance(value, Tensor) else Tensor._wrap(value)
+    if before is None and isinstance(value, Tensor):
+        tensor._grad = value
+    elif before is None:
+        tensor._grad = Tensor._wrap(value if tensor._slot is None else tensor._slot.put(value))
     elif isinstance(value, Tensor) or before.node is not None or not before.data.flags.writeable:
         tensor._grad = recording.add(before, value)
     else:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import builtins
 
     from .functions import Extremum
+    from .optim._flat import Slot
 
 __all__ = ["Handle", "Tensor", "from_numpy"]
 
@@ -72,6 +73,7 @@ class Tensor(InPlace, Composite):
     label: str | None = None
     _requires_grad: bool = False
     _grad: Tensor | None = None
+    _slot: Slot | None = None  # where an optimizer wants the gradient
     _version: Version | None = None
     _source: tuple[Tensor, str, Mapping[str, Any]] | None = None  # of a view: base, op, attributes
     _hooks: dict[object, Callable[[Tensor], Tensor | None]] | None = None

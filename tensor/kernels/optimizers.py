@@ -3,7 +3,7 @@
 ``sweep`` goes over 1-D arrays of one length and dtype (parameters, their
 gradients, and the optimizer's state) block by block, so that a block is still
 in the cache when the next ufunc comes to it. The functions after it each move
-one block: ``p`` and the state are overwritten, ``g`` may be, and ``work`` is
+one block: ``p`` and the state are overwritten, ``g`` is not, and ``work`` is
 scratch memory, two rows of the block's length.
 
 The operations and their order are PyTorch's (those of its loop over single
@@ -28,8 +28,8 @@ BLOCK: Final = 2**15
 
 
 def workspace(dtype: np.dtype[Any]) -> Array:
-    """Return the scratch memory that a step needs, (2, BLOCK)."""
-    return np.empty((2, BLOCK), dtype)
+    """Return the scratch memory that a step needs, (3, BLOCK)."""
+    return np.empty((3, BLOCK), dtype)
 
 
 def sweep(
@@ -45,7 +45,7 @@ def sweep(
     decoupled: bool = False,
     **options: Any,
 ) -> None:
-    """Take one step over flat arrays; ``grad`` is overwritten.
+    """Take one step over flat arrays.
 
     Args:
         update: moves one block; takes the state by its names.
@@ -62,14 +62,14 @@ def sweep(
     for start in range(0, len(param), BLOCK):
         block = slice(start, start + BLOCK)
         p, g = param[block], grad[block]
-        spare = work[:, : len(p)]
+        *spare, changed = work[:, : len(p)]
         if maximize:
-            np.negative(g, out=g)
+            g = np.negative(g, out=changed)
         if weight_decay != 0 and decoupled:
             np.multiply(p, 1 - lr * weight_decay, out=p)
         elif weight_decay != 0:
             np.multiply(p, weight_decay, out=spare[0])
-            np.add(g, spare[0], out=g)
+            g = np.add(g, spare[0], out=changed)
         parts = {name: array[block] for name, array in state.items()}
         update(p, g, spare, lr=lr, **parts, **options)
 
@@ -123,7 +123,7 @@ def sgd(
             np.add(m, s, out=m)
         if nesterov:
             np.multiply(m, momentum, out=s)
-            np.add(g, s, out=g)
+            g = np.add(g, s, out=s)
         else:
             g = m
     np.multiply(g, -lr, out=s)

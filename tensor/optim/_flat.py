@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -14,13 +15,44 @@ from ..tensor import Tensor
 __all__ = ["Flat", "flatten"]
 
 
+class Slot:
+    """The place of one parameter's gradient in a flat array.
+
+    A backward pass puts the gradient there, if nobody still looks at the last one: a Tensor that
+    was ``grad``, kept by the user, never changes. Who looks is read off the reference counts, since
+    every view of the flat array holds it.
+    """
+
+    def __init__(self, view: Array) -> None:
+        self.view = view
+        self._idle = 0, 0
+
+    def rest(self) -> None:
+        """Take the references of this moment for those of nobody."""
+        self._idle = self._references()
+
+    def is_idle(self) -> bool:
+        """Return whether nobody looks at the gradient."""
+        return self._references() == self._idle
+
+    def put(self, gradient: Array) -> Array:
+        """Return ``gradient`` in its place, or itself if that is taken."""
+        if not self.is_idle():
+            return gradient
+        np.copyto(self.view, gradient)
+        return self.view
+
+    def _references(self) -> tuple[int, int]:
+        return sys.getrefcount(self.view), sys.getrefcount(self.view.base)
+
+
 class Flat:
     """Parameters of one dtype whose ``data`` are views into one flat array.
 
     Attributes:
         params: the parameters, in order.
         data: their values, end to end.
-        grad: room for their gradients, likewise; a step overwrites it.
+        grad: their gradients, likewise.
         work: scratch memory of the kernels.
     """
 
@@ -30,10 +62,9 @@ class Flat:
         self._shapes = [p.shape for p in params]
         dtype = params[0].dtype
         self.data = np.empty(self._starts[-1], dtype)
-        self.grad = np.empty_like(self.data)
         self.work = optimizers.workspace(dtype)
         self._values = self.views(self.data)
-        self._grads = self.views(self.grad)
+        self._renew()
         self._states: dict[str, tuple[Array, list[Array]]] = {}
         for i in range(len(params)):
             self.adopt(i)
@@ -83,11 +114,28 @@ class Flat:
             np.copyto(place, param.data)
             param.data = place
 
-    def gather(self, i: int) -> None:
-        """Copy the gradient of parameter ``i`` into its place."""
+    def gather(self, members: Iterable[int]) -> None:
+        """Copy the gradients of some parameters into their places, where they are not there."""
+        strays = [i for i in members if self._gradient(i) is not self._slots[i].view]
+        if not all(self._slots[i].is_idle() for i in strays):
+            self._renew()
+            strays = list(members)
+        for i in strays:
+            np.copyto(self._slots[i].view, self._gradient(i))
+
+    def _gradient(self, i: int) -> Array:
         gradient = self.params[i].grad
         assert gradient is not None
-        np.copyto(self._grads[i], gradient.data)
+        return gradient.data
+
+    def _renew(self) -> None:
+        """Make room for gradients, and tell the parameters where."""
+        self.grad = np.empty_like(self.data)
+        self._slots = [Slot(view) for view in self.views(self.grad)]
+        for param, slot in zip(self.params, self._slots, strict=True):
+            param._slot = slot
+        for slot in self._slots:
+            slot.rest()
 
 
 def flatten(params: Sequence[Tensor]) -> list[Flat]:

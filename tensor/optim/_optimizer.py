@@ -41,7 +41,9 @@ class Optimizer:
 
     The parameters of a group live in one flat buffer for each dtype: their
     ``data`` become views of it, values unchanged, when they are handed over.
-    So a step is one pass over few long arrays and allocates none. A parameter
+    Gradients and state live in such buffers too; a ``grad`` that was kept is
+    never overwritten, the next one then lies elsewhere. So a step is one pass
+    over few long arrays and allocates none. A parameter
     that has no gradient is left out of a step, and its state with it. Where
     ``data`` is given another array later, the next step copies that into the
     buffer and goes on.
@@ -220,10 +222,10 @@ class Optimizer:
                     flat.check(i)
         for group, flat in work:
             names = self._state_names(group)
-            for i, param in enumerate(flat.params):
-                if param.grad is not None:
-                    flat.adopt(i)
-                    flat.gather(i)
+            members = [i for i, param in enumerate(flat.params) if param.grad is not None]
+            for i in members:
+                flat.adopt(i)
+            flat.gather(members)
             for run in self._runs(flat):
                 self._advance(group, flat, run, names)
         self._has_stepped = True

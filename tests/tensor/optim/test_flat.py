@@ -386,3 +386,132 @@ def test_the_watch_over_memory_rejects_an_optimizer_that_allocates() -> None:
     give_gradients(model)
     optimizer.step()
     assert peak_of(optimizer.step) > 4 * optimizers.BLOCK
+
+
+# Gradients
+
+
+def backward(model: nn.Module, seed: int = 0) -> None:
+    x = np.random.default_rng(seed).normal(size=(5, 3)).astype(np.float32)
+    model.zero_grad()
+    (model(Tensor(x)) ** 2).sum().backward()
+
+
+def gradients(model: nn.Module) -> list[np.ndarray]:
+    return [p.grad.data for p in model.parameters() if p.grad is not None]
+
+
+@each_kind
+def test_a_backward_pass_puts_gradients_into_one_array(
+    make: Callable[..., optim.Optimizer],
+) -> None:
+    model = small()
+    backward(model)
+    wanted = [g.copy() for g in gradients(model)]
+    optimizer = make(model.parameters())
+    ((flat,),) = optimizer._flats
+    buffer = id(flat.grad)  # who holds the array itself is taken to look at it
+    for _ in range(3):
+        backward(model)
+        assert all(id(g.base) == buffer for g in gradients(model))
+        assert np.array_equal(flat.grad, np.concatenate([g.ravel() for g in gradients(model)]))
+    assert equal(gradients(model), wanted)
+    optimizer.step()
+    assert id(flat.grad) == buffer
+
+
+def test_a_second_pass_adds_to_the_gradients_where_they_are() -> None:
+    model = small()
+    optimizer = optim.SGD(model.parameters())
+    backward(model)
+    once = [g.copy() for g in gradients(model)]
+    (model(Tensor(np.random.default_rng(0).normal(size=(5, 3)).astype("f"))) ** 2).sum().backward()
+    assert all(g.base is optimizer._flats[0][0].grad for g in gradients(model))
+    for found, right in zip(gradients(model), once, strict=True):
+        np.testing.assert_allclose(found, 2 * right, rtol=1e-6)
+
+
+KEEP: Final[dict[str, Callable[[Tensor], Any]]] = {
+    "the Tensor": lambda g: g,
+    "its array": lambda g: g.numpy(),
+    "part of its array": lambda g: g.numpy()[1:],
+    "a view": lambda g: g[0],
+    "a detached view": lambda g: g.detach().T,
+    "a buffer": lambda g: memoryview(g.numpy()),
+}
+
+
+@pytest.mark.parametrize("keep", KEEP.values(), ids=KEEP)
+@pytest.mark.parametrize("steps", [True, False])
+def test_whatever_was_kept_of_a_gradient_never_changes(
+    keep: Callable[[Tensor], Any], steps: bool
+) -> None:
+    model = small()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    backward(model)
+    grad = next(model.parameters()).grad
+    assert grad is not None
+    kept = keep(grad)
+    del grad
+    before = np.array(kept)
+    for seed in range(3):
+        if steps:
+            optimizer.step()
+        backward(model, seed + 1)
+        assert np.array_equal(np.array(kept), before)
+    give_gradients(model)
+    optimizer.step()
+    assert np.array_equal(np.array(kept), before)
+    assert not np.shares_memory(np.array(kept, copy=False), optimizer._flats[0][0].grad)
+    del kept
+    backward(model)
+    backward(model)
+    assert all(g.base is optimizer._flats[0][0].grad for g in gradients(model))
+
+
+def test_gradients_that_were_kept_do_not_change_what_is_learnt() -> None:
+    models = [small() for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    optimizers = [optim.AdamW(model.parameters(), lr=0.1) for model in models]
+    kept: list[Any] = []
+    for seed in range(6):
+        for model in models:
+            backward(model, seed)
+        kept += [p.grad for p in models[0].parameters() if seed % 2]
+        for optimizer in optimizers:
+            optimizer.step()
+    assert equal(values(models[0]), values(models[1]))
+
+
+def test_gradients_of_two_optimizers_lie_with_the_one_made_last() -> None:
+    model = small()
+    first = optim.SGD(model.parameters(), lr=0.1)
+    second = optim.SGD(model.parameters(), lr=0.1)
+    backward(model)
+    assert all(g.base is second._flats[0][0].grad for g in gradients(model))
+    before = values(model)
+    first.step()
+    assert not equal(values(model), before)
+
+
+def test_a_gradient_put_elsewhere_is_taken_to_its_place_by_a_step() -> None:
+    model = small()
+    optimizer = optim.SGD(model.parameters(), lr=1.0)
+    backward(model)
+    weight = next(model.parameters())
+    given = np.full(weight.shape, 0.5, np.float32)
+    weight.grad = Tensor(given)
+    before = weight.data.copy()
+    optimizer.step()
+    assert np.array_equal(weight.data, before - 0.5)
+
+
+def test_a_copy_of_a_model_has_gradients_of_its_own() -> None:
+    model = small()
+    optimizer = optim.SGD(model.parameters())
+    twin = copy.deepcopy(model)
+    backward(model)
+    wanted = [g.copy() for g in gradients(model)]
+    backward(twin, 5)
+    assert equal(gradients(model), wanted)
+    assert not any(np.shares_memory(g, optimizer._flats[0][0].grad) for g in gradients(twin))
