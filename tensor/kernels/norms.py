@@ -1,6 +1,7 @@
 """Normalisation, a block of rows or samples at a time, so that what is between stays in the cache.
 
-Layer norm, RMS norm and group norm are one: an array ``(N, G, C, S)`` is normalised over its last
+What is returned is an array of its own and no view, so that the engine may add to it. Layer norm,
+RMS norm and group norm are one: an array ``(N, G, C, S)`` is normalised over its last
 two dimensions, and weighted and shifted by ``(G, C)``. Batch norm sees ``(N, C, S)`` and is
 normalised by statistics that it is given.
 """
@@ -46,19 +47,14 @@ def _blocks(a: Array) -> Iterator[slice]:
 # Over rows: layer norm, RMS norm, group norm.
 
 
-def _mean(a: Array) -> Array:
-    """Return the mean over the last two dimensions, which stay."""
-    total = np.sum(a, axis=(2, 3), keepdims=True)
-    mean: Array = total / total.dtype.type(a.shape[2] * a.shape[3])
-    return mean
-
-
-def _normal(a: Array, eps: float, centred: bool) -> tuple[Array, Array]:
-    """Return ``(a - mean) / sqrt(var + eps)`` and the factor; 0 for the mean unless ``centred``."""
-    deviation = np.subtract(a, _mean(a)) if centred else a
-    variance = _mean(deviation * deviation)
-    scale = np.divide(1, np.sqrt(variance + eps)).astype(a.dtype, copy=False)
-    return np.multiply(deviation, scale, out=deviation if centred else None), scale
+def _row_means(a: Array, b: Array | None = None) -> Array:
+    """Return the mean of ``a``, or of ``a b``, over the last two dimensions, as (N, G, 1, 1)."""
+    rows = a.reshape(*a.shape[:2], a.shape[2] * a.shape[3])
+    # Products of vectors are the fastest sums of short rows.
+    other = np.ones(rows.shape[2], a.dtype) if b is None else b.reshape(rows.shape)
+    total: Array = np.vecdot(rows, other)
+    total /= total.dtype.type(rows.shape[2])
+    return total[..., None, None]
 
 
 class _Rows(NamedTuple):
@@ -73,17 +69,27 @@ class _Rows(NamedTuple):
         """The shape in which a weight or bias of G times C numbers is broadcast."""
         return (*self.shape[1:3], 1)
 
+    def _normalize(self, a: Array, out: Array) -> Array:
+        """Write ``(a - mean) / sqrt(var + eps)`` to ``out`` and return the factor."""
+        if self.centred:
+            a = np.subtract(a, _row_means(a), out=out)
+        variance = _row_means(a, a)
+        scale = np.divide(1, np.sqrt(variance + self.eps)).astype(a.dtype, copy=False)
+        np.multiply(a, scale, out=out)
+        return scale
+
     def normalized(self, a: Array, weight: Array | None, bias: Array | None) -> Array:
         """Return ``a`` normalised, weighted and shifted."""
-        rows, out = a.reshape(self.shape), np.empty(self.shape, a.dtype)
+        out = np.empty(a.shape, a.dtype)
+        rows, results = a.reshape(self.shape), out.reshape(self.shape)
         for part in _blocks(rows):
-            block, _ = _normal(rows[part], self.eps, self.centred)
+            block = results[part]
+            self._normalize(rows[part], block)
             if weight is not None:
                 np.multiply(block, weight.reshape(self.affine), out=block)
             if bias is not None:
                 np.add(block, bias.reshape(self.affine), out=block)
-            out[part] = block
-        return out.reshape(a.shape)
+        return out
 
     def backward(
         self, g: Array, needs: Sequence[bool], a: Array, weight: Array | None, affine: Any
@@ -93,37 +99,35 @@ class _Rows(NamedTuple):
         With ``n`` for what is normalised and ``h = g weight``, that of the operand is
         ``scale (h - mean(h) - n mean(h n))``; the normalised values are recomputed, not kept.
         """
+        for_a = np.empty(a.shape, g.dtype) if needs[0] else None
+        for_weight, for_bias = (np.zeros(affine, g.dtype) if need else None for need in needs[1:])
         g, rows = g.reshape(self.shape), a.reshape(self.shape)
-        for_a = np.empty(self.shape, g.dtype) if needs[0] else None
-        for_weight, for_bias = (
-            np.zeros(self.shape[1:3], g.dtype) if need else None for need in needs[1:]
-        )
+        gradients = None if for_a is None else for_a.reshape(self.shape)
+        first = next(_blocks(rows), slice(0, 0))
+        # Memory that is used again is in the cache.
+        memory = np.empty_like(rows[first]), np.empty_like(rows[first])
         for part in _blocks(rows):
             block = g[part]
+            normal, weighted = (array[: len(block)] for array in memory)
             if for_bias is not None:
-                for_bias += np.sum(block, axis=(0, 3))
-            if for_a is None and for_weight is None:
+                for_bias += np.einsum("ngcs->gc", block).reshape(affine)
+            if gradients is None and for_weight is None:
                 continue
-            normal, scale = _normal(rows[part], self.eps, self.centred)
+            scale = self._normalize(rows[part], normal)
             if for_weight is not None:
-                for_weight += np.sum(block * normal, axis=(0, 3))
-            if for_a is None:
+                along = np.einsum("ngcs,ngcs->gc", block, normal)
+                for_weight += along.reshape(affine)
+            if gradients is None:
                 continue
-            h = for_a[part]
-            if weight is None:
-                h[...] = block
-            else:
-                np.multiply(block, weight.reshape(self.affine), out=h)
-            along = _mean(h * normal)
+            h = block
+            if weight is not None:
+                h = np.multiply(block, weight.reshape(self.affine), out=weighted)
+            np.multiply(normal, _row_means(h, normal), out=normal)
+            gradient = np.subtract(h, normal, out=gradients[part])
             if self.centred:
-                np.subtract(h, _mean(h), out=h)
-            np.subtract(h, np.multiply(normal, along, out=normal), out=h)
-            np.multiply(h, scale, out=h)
-        return (
-            None if for_a is None else for_a.reshape(a.shape),
-            None if for_weight is None else for_weight.reshape(affine),
-            None if for_bias is None else for_bias.reshape(affine),
-        )
+                np.subtract(gradient, _row_means(h), out=gradient)
+            np.multiply(gradient, scale, out=gradient)
+        return for_a, for_weight, for_bias
 
 
 def _of_layer(a: Array, shape: Sequence[int], eps: float, centred: bool = True) -> _Rows:
@@ -200,10 +204,17 @@ def _channels(a: Array) -> Array:
     return a.reshape(*a.shape[:2], math.prod(a.shape[2:]))
 
 
-def _sum(a: Array) -> Array:
-    """Return the sum of every channel, as (C, 1)."""
-    total: Array = np.sum(a, axis=(0, 2))[:, None]
-    return total
+def _sum(a: Array, b: Array | None = None) -> Array:
+    """Return the sum of ``a``, or of ``a b``, over every channel, as (C, 1)."""
+    total: Array = np.einsum("ncs->c", a) if b is None else np.einsum("ncs,ncs->c", a, b)
+    return total[:, None]
+
+
+def _deviations(a: Array, mean: Array) -> Iterator[tuple[slice, Array]]:
+    """Yield blocks of ``a - mean``, each in the memory of the one before."""
+    memory = np.empty_like(a[next(_blocks(a), slice(0, 0))])
+    for part in _blocks(a):
+        yield part, np.subtract(a[part], mean, out=memory[: len(a[part])])
 
 
 @in_single
@@ -213,9 +224,8 @@ def batch_moments(a: Array) -> Any:
     count = a.dtype.type(len(a) * a.shape[2])
     mean = _sum(a) / count
     total = np.zeros_like(mean)
-    for part in _blocks(a):
-        centred = np.subtract(a[part], mean)
-        total += _sum(np.multiply(centred, centred, out=centred))
+    for _, deviation in _deviations(a, mean):
+        total += _sum(deviation, deviation)
     return np.stack([mean[:, 0], total[:, 0] / count])
 
 
@@ -226,13 +236,13 @@ def batch_moments_backward(g: Array, needs: Sequence[bool], a: Array, out: Array
     mean, (for_mean, for_variance) = out[0, :, None], g[:, :, None]
     count = a.dtype.type(len(rows) * rows.shape[2])
     slope, shift = for_variance * 2 / count, for_mean / count
-    gradient = np.empty(rows.shape, g.dtype)
+    gradient = np.empty(a.shape, g.dtype)
     for part in _blocks(rows):
-        block = gradient[part]
+        block = gradient.reshape(rows.shape)[part]
         np.subtract(rows[part], mean, out=block)
         np.multiply(block, slope, out=block)
         np.add(block, shift, out=block)
-    return (gradient.reshape(a.shape),)
+    return (gradient,)
 
 
 def _scale(statistics: Array, eps: float) -> tuple[Array, Array]:
@@ -250,14 +260,14 @@ def batch_norm(
     mean, scale = _scale(statistics, eps)
     if weight is not None:
         scale = scale * weight[:, None]
-    out = np.empty(rows.shape, a.dtype)
+    out = np.empty(a.shape, a.dtype)
     for part in _blocks(rows):
-        block = out[part]
+        block = out.reshape(rows.shape)[part]
         np.subtract(rows[part], mean, out=block)
         np.multiply(block, scale, out=block)
         if bias is not None:
             np.add(block, bias[:, None], out=block)
-    return out.reshape(a.shape)
+    return out
 
 
 @in_single
@@ -270,23 +280,21 @@ def batch_norm_backward(
     eps: float,
 ) -> tuple[Any, Any, Any, Any]:
     """Return the gradients of operand, statistics, weight and bias, which share two sums."""
+    for_a = np.empty(a.shape, g.dtype) if needs[0] else None
     g, rows = _channels(g), _channels(a)
     mean, scale = _scale(statistics, eps)
     factor = scale if weight is None else scale * weight[:, None]
-    for_a = np.empty(rows.shape, g.dtype) if needs[0] else None
     total, along = np.zeros_like(mean), np.zeros_like(mean)  # of g, and of g (a - mean)
-    for part in _blocks(rows):
-        block = g[part]
-        if needs[1] or needs[2]:
-            centred = np.subtract(rows[part], mean)
-            along += _sum(np.multiply(centred, block, out=centred))
-        if needs[1] or needs[3]:
-            total += _sum(block)
-        if for_a is not None:
-            np.multiply(block, factor, out=for_a[part])
+    if needs[1] or needs[2]:
+        for part, deviation in _deviations(rows, mean):
+            along += _sum(g[part], deviation)
+    if needs[1] or needs[3]:
+        total += _sum(g)
+    if for_a is not None:
+        np.multiply(g, factor, out=for_a.reshape(rows.shape))
     for_variance = along * factor * scale * scale * g.dtype.type(-0.5)
     return (
-        None if for_a is None else for_a.reshape(a.shape),
+        for_a,
         np.stack([-total[:, 0] * factor[:, 0], for_variance[:, 0]]) if needs[1] else None,
         (along * scale)[:, 0] if needs[2] else None,
         total[:, 0] if needs[3] else None,
