@@ -150,11 +150,6 @@ def test_a_dtype_that_a_tensor_cannot_hold_is_refused(dtype: Any) -> None:
             call()
 
 
-def test_a_ragged_list_is_refused() -> None:
-    with pytest.raises(ValueError, match="inhomogeneous"):
-        Tensor([[1, 2], [3]])
-
-
 def test_a_number_too_large_for_the_dtype_becomes_infinite_without_a_warning() -> None:
     assert np.isinf(Tensor([1e9], dtype="float16").item())
     assert np.isinf(Tensor(1e300).item())
