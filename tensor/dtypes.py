@@ -87,20 +87,26 @@ def _ragged(what: str, value: Any) -> Exception | None:
     level = [("data", value)]
     while level:
         name, first = level[0]
-        nested = isinstance(first, (list, tuple))
         for other, entry in level[1:]:
-            if isinstance(entry, (list, tuple)) != nested:
-                kinds = ("a sequence", "a number") if nested else ("a number", "a sequence")
-                return TypeError(f"{what}: {name} is {kinds[0]}, but {other} is {kinds[1]}")
-            if nested and len(entry) != len(first):
+            if _is_nested(entry) != _is_nested(first):
+                kinds = ("a number", "a sequence")
+                return TypeError(
+                    f"{what}: {name} is {kinds[_is_nested(first)]}, but {other} is "
+                    f"{kinds[_is_nested(entry)]}; all rows must be of one depth"
+                )
+            if _is_nested(first) and len(entry) != len(first):
                 return ShapeError(
                     f"{what}: {name} has length {len(first)}, but {other} has {len(entry)}; "
                     "all rows must be of one length: cut them, or fill them up"
                 )
-        if not nested:
+        if not _is_nested(first):
             return None
         level = [(f"{at}[{i}]", x) for at, row in level for i, x in enumerate(row)]
     return None
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) > 0
 
 
 def check_bool(name: str, array: Array) -> None:

@@ -111,6 +111,11 @@ RAGGED: dict[str, tuple[Any, type[Exception], str]] = {
     ),
     "an empty row": ([[], [1]], ShapeError, r"data\[0\] has length 0, but data\[1\] has 1"),
     "a number": ([[1], 2], TypeError, r"data\[0\] is a sequence, but data\[1\] is a number"),
+    "a Tensor": (
+        [[1, 2], [3, Tensor([4.0])]],
+        TypeError,
+        r"data\[0\]\[0\] is a number, but data\[1\]\[1\] is a sequence",
+    ),
     "a row": ([1, (2, 3)], TypeError, r"data\[0\] is a number, but data\[1\] is a sequence"),
 }
 
