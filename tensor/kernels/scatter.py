@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +13,21 @@ from ..graph import Array
 from ..shapes import reduced
 from .half import in_single
 
-__all__ = ["ONE_HOT_LIMIT", "add_at", "add_rows", "add_windows", "check_rows"]
+__all__ = [
+    "ONE_HOT_LIMIT",
+    "add_along",
+    "add_at",
+    "add_rows",
+    "add_windows",
+    "check_along",
+    "check_rows",
+    "counted",
+    "fits",
+    "may_repeat",
+    "put",
+    "put_along",
+    "region",
+]
 
 # Up to this many entries a one-hot matrix times the rows is the fastest
 # scatter-add that numpy has; above it, sorting wins. See demos/bench_scatter.py.
@@ -87,17 +102,32 @@ def put_along(array: Array, index: Array, value: Array, dim: int) -> None:
 @in_single
 def add_along(values: Array, index: Array, dim: int, shape: tuple[int, ...]) -> Array:
     """Return zeros of ``shape`` with ``values`` added at ``index`` along ``dim``."""
-    places = np.take_along_axis(counted(shape)[region(index.shape, dim)], index, dim)
-    return _add_flat(values, places, shape)
+    grid: list[Array] = list(np.ogrid[region(index.shape)])
+    grid[dim] = index
+    return _add_flat(values, _counted_in(shape, grid), shape)
+
+
+def _counted_in(shape: tuple[int, ...], index: Sequence[Array]) -> Array:
+    """Return what element of ``shape``, counted in C order, each index names.
+
+    Raises:
+        IndexError: one is out of range.
+    """
+    places: Any = 0
+    for length, part in zip(shape, index, strict=True):
+        low, high = (part.min(), part.max()) if part.size else (0, -1)
+        if low < -length or high >= length:
+            worst = low if low < -length else high
+            raise IndexError(f"index {worst} is out of bounds for a dimension of length {length}")
+        step = np.where(part < 0, part + length, part) if low < 0 else part
+        places = step if isinstance(places, int) else places * length + step
+    return np.asarray(places)
 
 
 def _add_flat(values: Array, places: Array, shape: tuple[int, ...]) -> Array:
     """Return zeros of ``shape`` with ``values`` added at ``places``, counted in C order."""
-    size = math.prod(shape)
-    if values.dtype.kind == "f" and places.size:
-        sums = np.bincount(places.reshape(-1), values.reshape(-1), size)
-        return sums.astype(values.dtype, copy=False).reshape(shape)
-    out = np.zeros(size, values.dtype)
+    out = np.zeros(math.prod(shape), values.dtype)
+    # In one dimension numpy has a loop of its own for this, many times as fast as for several.
     np.add.at(out, places.reshape(-1), values.reshape(-1))
     return out.reshape(shape)
 
@@ -136,6 +166,10 @@ def add_rows(values: Array, indices: Array, rows: int) -> Array:
     return out
 
 
+def _whole(part: Any) -> bool:
+    return not isinstance(part, bool) and np.asarray(part).dtype.kind in "iu"
+
+
 @in_single
 def add_at(values: Array, index: Any, shape: tuple[int, ...]) -> Array:
     """Return zeros of ``shape`` with ``values`` added at ``index``, as often as it repeats."""
@@ -145,12 +179,17 @@ def add_at(values: Array, index: Any, shape: tuple[int, ...]) -> Array:
     if not arrays:
         out[index] = values  # slices and integers name each element once
         return out
-    if len(parts) == 1 and isinstance(parts[0], np.ndarray) and len(shape) > 1:
-        rows = parts[0]
-        if rows.dtype.kind in "iu" and rows.size and math.prod(shape[1:]):
-            flat = np.where(rows < 0, rows + shape[0], rows).reshape(-1)
-            width = math.prod(shape[1:])
-            added: Array = add_rows(values.reshape(-1, width), flat, shape[0])
+    if all(isinstance(part, (int, np.integer, np.ndarray)) and _whole(part) for part in parts):
+        lead, rest = shape[: len(parts)], shape[len(parts) :]
+        places = _counted_in(lead, [np.asarray(part) for part in parts])
+        width = math.prod(rest)
+        if values.shape != places.shape + rest:
+            raise ShapeError(f"values of shape {values.shape} must be {places.shape + rest}")
+        if not rest:
+            return _add_flat(values, places, shape)
+        if width and places.size:
+            rows = values.reshape(-1, width)
+            added: Array = add_rows(rows, places.reshape(-1), math.prod(lead))
             return added.reshape(shape)
     if all(isinstance(part, np.ndarray) and part.dtype == bool for part in arrays) and (
         len(arrays) == 1
