@@ -17,7 +17,7 @@ from ._activations import (
     Tanh,
 )
 from ._attention import MultiheadAttention, TransformerEncoderLayer
-from ._containers import ModuleDict, ModuleList, Sequential
+from ._containers import ModuleDict, ModuleList, ParameterList, Sequential
 from ._conv import Conv1d, Conv2d, ConvTranspose2d
 from ._dropout import Dropout, Dropout2d
 from ._embedding import Embedding
@@ -82,6 +82,7 @@ __all__ = [
     "MultiheadAttention",
     "NLLLoss",
     "Parameter",
+    "ParameterList",
     "RMSNorm",
     "RNNCell",
     "ReLU",

@@ -1,4 +1,4 @@
-"""Modules that hold modules: in a chain, a list or a dict."""
+"""Modules that hold modules, in a chain, a list or a dict, or parameters, in a list."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, overload
 
+from ..tensor import Tensor
 from . import functional
 from ._activations import ReLU, Sigmoid, Tanh
 from ._linear import Linear
 from ._module import Module, boxed, indented
+from ._parameter import Parameter
 
-__all__ = ["ModuleDict", "ModuleList", "Sequential"]
+__all__ = ["ModuleDict", "ModuleList", "ParameterList", "Sequential"]
 
 
 class _Numbered(Module):
@@ -213,3 +215,66 @@ class ModuleDict(Module):
         """Add or replace modules by name."""
         for name, module in modules.items():
             self[name] = module
+
+
+class ParameterList(Module):
+    """A list of parameters; it has no ``forward``. Tensors are made parameters.
+
+    An index gives a parameter, a slice a ParameterList that shares its parameters.
+    """
+
+    def __init__(self, values: Iterable[Tensor] = ()) -> None:
+        self.extend(values)
+
+    def _chain(self) -> list[Parameter]:
+        return [parameter for _, parameter in self._own(Parameter)]
+
+    def __len__(self) -> int:
+        return len(self._chain())
+
+    def __iter__(self) -> Iterator[Parameter]:
+        return iter(self._chain())
+
+    @overload
+    def __getitem__(self, index: int) -> Parameter: ...
+    @overload
+    def __getitem__(self, index: slice) -> ParameterList: ...
+    def __getitem__(self, index: int | slice) -> Parameter | ParameterList:
+        chain = self._chain()
+        if isinstance(index, slice):
+            return type(self)(chain[index])
+        return chain[self._position(index)]
+
+    def __setitem__(self, index: int, value: Tensor) -> None:
+        self._set(self._position(index), value)
+
+    def _position(self, index: int) -> int:
+        count, position = len(self), index.__index__()
+        if not -count <= position < count:
+            raise IndexError(f"index {position} is out of range for ParameterList of {count}")
+        return position % count
+
+    def _set(self, position: int, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"ParameterList: {type(value).__name__} is not a Tensor")
+        parameter = value if isinstance(value, Parameter) else Parameter(value.detach())
+        setattr(self, str(position), parameter)
+
+    def append(self, value: Tensor) -> Self:
+        """Add a parameter at the end; return self."""
+        self._set(len(self), value)
+        return self
+
+    def extend(self, values: Iterable[Tensor]) -> Self:
+        """Add several parameters at the end; return self."""
+        for value in list(values):
+            self.append(value)
+        return self
+
+    def extra_repr(self) -> str:
+        """Return every parameter's dtype and shape, one a line."""
+        lines = []
+        for i, parameter in enumerate(self):
+            shape = "x".join(map(str, parameter.shape))
+            lines.append(f"  ({i}): Parameter containing: [{parameter.dtype} of size {shape}]")
+        return "\n".join(lines)

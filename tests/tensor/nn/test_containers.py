@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tensor import nn
+from tensor import Tensor, nn
 
 # Each builds a container and does something to it; the result is compared as text.
 SCRIPTS: dict[str, Callable[[Any], Any]] = {}
@@ -124,6 +124,42 @@ def of_nothing(lib: Any) -> Any:
         lib.ModuleList([]),
         len(lib.Sequential()),
     )
+
+
+def parameters(lib: Any) -> Any:
+    make = Tensor if lib is nn else torch.tensor
+    return lib.ParameterList([lib.Parameter(make([1.0])), make([[2.0, 3.0]]), make([[4.0]])])
+
+
+@script
+def list_of_parameters(lib: Any) -> Any:
+    held = parameters(lib)
+    held.append(lib.Parameter(held[0].detach() * 5.0))
+    held[1] = lib.Parameter(held[1].detach() + 1.0)
+    held.extend([lib.Parameter(held[-2].detach())])
+    return (
+        [p.tolist() for p in held],
+        [p.tolist() for p in held[1:3]],
+        [p.requires_grad for p in held],
+        len(held),
+        len(lib.ParameterList()),
+        [name for name, _ in held.named_parameters()],
+        list(lib.Sequential(held).state_dict()),
+        repr(held).replace("torch.", ""),  # dtypes have other names here
+        repr(held[:1]).replace("torch.", ""),
+    )
+
+
+def test_a_list_of_parameters_refuses_what_it_cannot_hold() -> None:
+    held = parameters(nn)
+    with pytest.raises(TypeError, match="ParameterList: float is not a Tensor"):
+        held.append(1.0)
+    for use in (lambda: held[3], lambda: held.__setitem__(-4, held[0])):
+        with pytest.raises(IndexError, match="out of range for ParameterList of 3"):
+            use()
+    assert held[:2][1] is held[1] is list(held)[1] and len(held) == 3
+    with pytest.raises(NotImplementedError, match="forward"):
+        held(1)
 
 
 @pytest.mark.parametrize("run", SCRIPTS.values(), ids=SCRIPTS)

@@ -217,6 +217,44 @@ def test_a_child_or_name_that_makes_no_sense_is_refused(
     assert vars(layer) == before
 
 
+def registered(lib: Any) -> Any:
+    module = lib.Module()
+    make = Tensor if lib is nn else torch.tensor
+    module.register_buffer("kept", make([1.0]))
+    module.register_buffer("passing", make([2.0]), persistent=False)
+    module.register_buffer("no_buffer", None)
+    module.register_parameter("weight", lib.Parameter(make([[3.0]])))
+    module.register_parameter("no_parameter", None)
+    return module
+
+
+def test_members_that_are_registered_are_attributes() -> None:
+    ours, theirs = registered(nn), registered(torch.nn)
+    for listing in ("named_parameters", "named_buffers", "state_dict"):
+        assert LISTINGS[listing](ours) == LISTINGS[listing](theirs)
+    assert ours.no_buffer is None and ours.no_parameter is None
+    buffer = nn.Buffer([1.0])
+    ours.register_buffer("same", buffer)
+    assert ours.same is buffer
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("a.b", KeyError), ("", KeyError), ("weight", KeyError), ("eval", KeyError)]
+)
+def test_a_name_that_cannot_be_registered_is_refused(name: str, error: type[Exception]) -> None:
+    module = registered(nn)
+    before = dict(vars(module))
+    for register in (
+        lambda: module.register_buffer(name, [1.0]),
+        lambda: module.register_parameter(name, None),
+    ):
+        with pytest.raises(error):
+            register()
+    with pytest.raises(TypeError, match="Tensor is not a Parameter or None"):
+        module.register_parameter("fine", Tensor([1.0]))
+    assert vars(module) == before
+
+
 # Labels
 
 
