@@ -209,6 +209,22 @@ def test_a_page_shows_what_the_engine_did(make: Callable[[], Any], tmp_path: Pat
         assert np.size(numbers(leaf.grad)) > 12 or numbers(leaf.grad) in shown
 
 
+@graphs
+def test_the_edge_that_moves_is_that_of_the_argument(
+    make: Callable[[], Any], tmp_path: Path
+) -> None:
+    output = make()
+    path = play(output, tmp_path / "a.html")
+    found = re.findall(r'data-edge="(\d+)">\s*<title>(.*?)</title>', path.read_text("utf-8"))
+    titles = {int(number): title for number, title in found}
+    for step, said in zip(contributions(embedded(path)), observed(output), strict=True):
+        (edge,) = step["edges"]
+        ends, _, label = titles[edge].partition(", ")
+        assert ends == f"n{step['target']} to n{step['node']}"
+        if len(said["node"].inputs) > 1:
+            assert label.partition(":")[0] == str(said["argument"] + 1)
+
+
 def test_a_wrong_rule_shows_in_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The page follows the engine, also where the engine is wrong."""
     monkeypatch.setitem(PARTIALS, "mul", (lambda a, b: 2 * b, PARTIALS["mul"][1]))
@@ -465,6 +481,18 @@ def test_without_a_layout_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_page_is_written_beside_its_place_and_then_put_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    written: list[Path] = []
+    write = Path.write_bytes
+    monkeypatch.setattr(Path, "write_bytes", lambda p, b: (written.append(p), write(p, b))[1])
+    path = play(expression(), tmp_path / "a.html")
+    assert len(written) == 1
+    assert written[0] != path
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_page_that_cannot_be_completed_leaves_the_old_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -519,3 +547,5 @@ def test_a_picture_has_the_texts_of_its_step() -> None:
     assert "data ·" in texts[0] and "grad ·" in texts[0]
     assert "data ·" not in texts[1] and "grad ·" in texts[1]
     assert "grad -1.5" in texts[2] and "grad ·" not in texts[2]
+    at = texts[2].index("d")
+    assert texts[2][at - 1 : at + 3] == ["+", "d", "data 4", "grad 0.5"]

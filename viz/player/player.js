@@ -127,7 +127,6 @@
     if (event.altKey || event.ctrlKey || event.metaKey) return;
     const sideways = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (event.shiftKey && sideways) graph.scrollBy({ left: 120 * sideways });
-    else if (event.target === scrubber) return; // it has these keys already
     else if (sideways) jump(now + sideways);
     else if (event.key === "Home") jump(0);
     else if (event.key === "End") jump(last);
