@@ -227,13 +227,19 @@ def _with_notes(nodes: Sequence[Node], records: Sequence[Any]) -> tuple[Node, ..
         noted[bad[-1]] = replace(noted[bad[-1]], notes=(note,))
     bad = [node.id for node in nodes if node.grad is not None and node.grad.faults]
     if bad:
-        users = [node for node in nodes if bad[0] in [edge.source for edge in node.inputs]]
-        finite = [node for node in users if node.grad is not None]
         note = "first gradient that is not finite"
-        if finite:  # all of them are: a bad one would come first
-            note += f", from {finite[0].symbol}{_made(records[finite[0].id], ' at')}"
+        if (origin := _origin(nodes, bad[0])) is not None:
+            note += f", from {origin.symbol}{_made(records[origin.id], ' at')}"
         noted[bad[0]] = replace(noted[bad[0]], notes=(*noted[bad[0]].notes, note))
     return tuple(noted)
+
+
+def _origin(nodes: Sequence[Node], target: int) -> Node | None:
+    """The node that passed on a gradient that is not finite, though its own is; None if unknown."""
+    users = [(node, e) for node in nodes for e in node.inputs if e.source == target and node.grad]
+    if len({node.id for node, _ in users}) > 1:  # one of them: by a derivative that is not finite
+        users = [(node, e) for node, e in users if "inf" in e.derivative or "NaN" in e.derivative]
+    return users[0][0] if users else None
 
 
 def _made(record: Any, how: str) -> str:

@@ -248,6 +248,18 @@ def test_the_first_bad_value_and_gradient_are_pointed_at_with_the_line_of_code()
     assert all(note in flat for (note,) in notes.values())
 
 
+def test_of_several_uses_the_one_that_passed_on_a_bad_gradient_is_named() -> None:
+    x = Value(0.0, label="x")
+    for y in (x * 3 + x.log(), x.log() + x * 3):
+        y.backward()
+        assert by_label(draw(y))["x"].notes == ("first gradient that is not finite, from log",)
+        x.grad = 0.0
+    z = Value(1e308, label="z")
+    y = z * 1e308 + z * 1e308
+    y.backward()
+    assert by_label(draw(y))["z"].notes == ("first gradient that is not finite",)
+
+
 def test_where_no_line_is_known_the_first_bad_numbers_are_pointed_at_all_the_same() -> None:
     x = Value(-1.0, label="x")
     y = x.log() * 2
