@@ -31,14 +31,15 @@ class _Convolution(Module):
         in_channels: int,
         out_channels: int,
         kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        groups: int,
-        bias: bool,
-        padding_mode: str,
-        dtype: Any,
-        generator: Generator | None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        *,
+        dtype: Any = float32,
+        generator: Generator | None = None,
     ) -> None:
         name = type(self).__name__
         for what, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
@@ -138,35 +139,6 @@ class Conv1d(_Convolution):
 
     dims = 1
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        *,
-        dtype: Any = float32,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias,
-            padding_mode,
-            dtype,
-            generator,
-        )
-
     def forward(self, input: Tensor) -> Tensor:
         """Return the convolution of ``input``."""
         rows, padding = self._surrounded(input)
@@ -205,35 +177,6 @@ class Conv2d(_Convolution):
     """
 
     dims = 2
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        *,
-        dtype: Any = float32,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias,
-            padding_mode,
-            dtype,
-            generator,
-        )
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the convolution of ``input``."""
@@ -294,9 +237,8 @@ class ConvTranspose2d(_Convolution):
             dilation,
             groups,
             bias,
-            "zeros",
-            dtype,
-            generator,
+            dtype=dtype,
+            generator=generator,
         )
 
     def forward(self, input: Tensor) -> Tensor:

@@ -80,12 +80,13 @@ def _elman_kind(name: str, nonlinearity: str) -> _Kind:
 class _Recurrent(Module):
     """What recurrent layers share: sizes, first values, the state that they start from."""
 
-    def __init__(self, kind: _Kind, input_size: int, hidden_size: int, bias: bool) -> None:
+    _kind: _Kind
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool) -> None:
         if not hidden_size > 0:
             raise ShapeError(
                 f"{type(self).__name__}: hidden_size must be above 0, got {hidden_size}"
             )
-        self._kind = kind
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
@@ -140,14 +141,14 @@ class _Cell(_Recurrent):
 
     def __init__(
         self,
-        kind: _Kind,
         input_size: int,
         hidden_size: int,
-        bias: bool,
-        dtype: Any,
-        generator: Generator | None,
+        bias: bool = True,
+        *,
+        dtype: Any = float32,
+        generator: Generator | None = None,
     ) -> None:
-        super().__init__(kind, input_size, hidden_size, bias)
+        super().__init__(input_size, hidden_size, bias)
         self._add_weights("", input_size, dtype)
         self.reset_parameters(generator)
 
@@ -210,8 +211,8 @@ class RNNCell(_Cell):
         generator: Generator | None = None,
     ) -> None:
         self.nonlinearity = nonlinearity
-        kind = _elman_kind("RNNCell", nonlinearity)
-        super().__init__(kind, input_size, hidden_size, bias, dtype, generator)
+        self._kind = _elman_kind("RNNCell", nonlinearity)
+        super().__init__(input_size, hidden_size, bias, dtype=dtype, generator=generator)
 
     def extra_repr(self) -> str:
         """Return the sizes, and what differs from the defaults."""
@@ -232,16 +233,7 @@ class GRUCell(_Cell):
     Source: Cho et al., 2014, arXiv:1406.1078.
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        dtype: Any = float32,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(_KINDS["gru"], input_size, hidden_size, bias, dtype, generator)
+    _kind = _KINDS["gru"]
 
 
 class LSTMCell(_Cell):
@@ -259,16 +251,7 @@ class LSTMCell(_Cell):
     Neural Computation 12.
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        dtype: Any = float32,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(_KINDS["lstm"], input_size, hidden_size, bias, dtype, generator)
+    _kind = _KINDS["lstm"]
 
 
 def _positions(a: Tensor) -> list[Tensor]:
@@ -292,23 +275,23 @@ class _Layers(_Recurrent):
 
     def __init__(
         self,
-        kind: _Kind,
         input_size: int,
         hidden_size: int,
-        num_layers: int,
-        bias: bool,
-        batch_first: bool,
-        dropout: float,
-        bidirectional: bool,
-        dtype: Any,
-        generator: Generator | None,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        dtype: Any = float32,
+        generator: Generator | None = None,
     ) -> None:
         name = type(self).__name__
         if num_layers < 1:
             raise ShapeError(f"{name}: num_layers must be at least 1, got {num_layers}")
         if not 0 <= dropout <= 1:
             raise ValueError(f"{name}: dropout must lie in [0, 1], got {dropout}")
-        super().__init__(kind, input_size, hidden_size, bias)
+        super().__init__(input_size, hidden_size, bias)
         self.num_layers = num_layers
         self.batch_first = batch_first
         self.dropout = dropout
@@ -424,8 +407,8 @@ class RNN(_Layers):
         generator: Generator | None = None,
     ) -> None:
         self.nonlinearity = nonlinearity
+        self._kind = _elman_kind("RNN", nonlinearity)
         super().__init__(
-            _elman_kind("RNN", nonlinearity),
             input_size,
             hidden_size,
             num_layers,
@@ -433,66 +416,18 @@ class RNN(_Layers):
             batch_first,
             dropout,
             bidirectional,
-            dtype,
-            generator,
+            dtype=dtype,
+            generator=generator,
         )
 
 
 class GRU(_Layers):
     """Layers of ``GRUCell`` over all positions; arguments as for ``RNN``."""
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        *,
-        dtype: Any = float32,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(
-            _KINDS["gru"],
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            dtype,
-            generator,
-        )
+    _kind = _KINDS["gru"]
 
 
 class LSTM(_Layers):
     """Layers of ``LSTMCell`` over all positions; arguments as for ``RNN``, the state is (h, c)."""
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        *,
-        dtype: Any = float32,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(
-            _KINDS["lstm"],
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            dtype,
-            generator,
-        )
+    _kind = _KINDS["lstm"]
