@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from ..shapes import reduced
-from .table import flat, vjp
+from .table import filled, flat, vjp
 
 __all__ = ["count", "kept", "spread"]
 
@@ -72,7 +70,7 @@ def _prod(xp: Any, g: Any, a: Any, a_shape: Any, dim: Any, keepdim: bool) -> Any
     while row.shape[along] > 1:
         length = row.shape[along]
         if length % 2:
-            one = xp.where(np.False_, xp.getitem(row, (*ahead, slice(1))), 1.0)
+            one = filled(xp, xp.getitem(row, (*ahead, slice(1))), 1.0)
             row = xp.cat([row, one], along)
         left = xp.getitem(row, (*ahead, slice(0, None, 2)))
         right = xp.getitem(row, (*ahead, slice(1, None, 2)))
@@ -96,7 +94,7 @@ def _shifted(xp: Any, a: Any, dim: int, by: int, fill: float) -> Any:
     gap = min(abs(by), length)
     ahead = (slice(None),) * (dim % rank)
     kept = xp.getitem(a, (*ahead, slice(length - gap) if by > 0 else slice(gap, None)))
-    filler = xp.where(np.False_, xp.getitem(a, (*ahead, slice(gap))), fill)
+    filler = filled(xp, xp.getitem(a, (*ahead, slice(gap))), fill)
     return xp.cat([filler, kept] if by > 0 else [kept, filler], dim)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
-__all__ = ["RULES", "anchored", "flat", "vjp"]
+__all__ = ["RULES", "anchored", "filled", "flat", "vjp"]
 
 RULES: Final[dict[str, dict[str, Callable[..., Any]]]] = {}
 
@@ -17,9 +15,14 @@ def vjp(op: str, **rules: Callable[..., Any]) -> None:
     RULES[op] = rules
 
 
+def filled(xp: Any, x: Any, value: float) -> Any:
+    """Return ``value`` in the shape and dtype of ``x``, whatever ``x`` holds."""
+    return xp.where(xp.isnan(x) * False, x, value)
+
+
 def flat(xp: Any, g: Any) -> Any:
     """Return zeros, the gradient of what is constant between its jumps, also where ``g`` is inf."""
-    return xp.where(np.False_, g, 0.0)
+    return filled(xp, g, 0.0)
 
 
 def anchored(xp: Any, g: Any, x: Any) -> Any:
