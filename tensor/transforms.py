@@ -57,7 +57,8 @@ def vjp(
         call = _Call("vjp", func, inputs, create_graph, strict)
         what = "input" if isinstance(func, _Gradient) else "output"
         cotangents = _vectors(call.name, v, call.outputs, what, call.single_out, create_graph)
-        call.check_outputs()
+        if strict:
+            _check_outputs(call.name, call.outputs)
         found = call.pulled(call.outputs, cotangents, create_graph)
         call.check_results(found)
         return call.results(call.outputs, call.single_out), call.results(found, call.single_in)
@@ -96,7 +97,8 @@ def jvp(
     with enable_grad():
         call = _Call("jvp", func, inputs, create_graph, strict)
         tangents = _vectors(call.name, v, call.inputs, "input", call.single_in, create_graph)
-        call.check_outputs()
+        if strict:
+            _check_outputs(call.name, call.outputs)
         found = call.pushed(tangents)
         call.check_results(found)
         return call.results(call.outputs, call.single_out), call.results(found, call.single_out)
@@ -131,7 +133,8 @@ def jacobian(
     """
     with enable_grad():
         call = _Call("jacobian", func, inputs, create_graph, strict)
-        call.check_outputs()
+        if strict:
+            _check_outputs(call.name, call.outputs)
         rows = []
         for i, output in enumerate(call.outputs):
             blocks = call.block(i, output)
@@ -253,10 +256,10 @@ class _Gradient:
                 "reduce it, or use jacobian"
             )
         self.output = output
-        call = _Call.of(self.name, list(inputs), [output], self.strict)
-        call.check_outputs()
+        if self.strict:
+            _check_outputs(self.name, [output])
         ones = Tensor._wrap(np.ones(output.shape, output.dtype))
-        found = call.pulled([output], [ones], create_graph=True)
+        found = _pulled(self.name, [output], inputs, [ones], True, self.strict)
         return found[0] if self.single else tuple(found)
 
     def value(self, create_graph: bool) -> Tensor:
@@ -295,23 +298,13 @@ class _Call:
         self.outputs = _listed(name, "the result of func", returned)
         self.single_out = isinstance(returned, Tensor)
 
-    @classmethod
-    def of(cls, name: str, inputs: list[Tensor], outputs: list[Tensor], strict: bool) -> _Call:
-        """Return a call that was made already."""
-        call = cls.__new__(cls)
-        call.name, call.inputs, call.outputs, call.strict = name, inputs, outputs, strict
-        return call
-
-    def check_outputs(self) -> None:
-        """Raise if an output depends on no input and that is not allowed."""
-        if not self.strict:
-            return
-        for i, output in enumerate(self.outputs):
-            if not output.requires_grad:
-                raise RuntimeError(
-                    f"{self.name}: output {i} of func does not require grad, so it is independent "
-                    "of the inputs, which is not allowed with strict=True"
-                )
+    def pulled(
+        self, outputs: list[Tensor], cotangents: list[Tensor], create_graph: bool, which: int = 0
+    ) -> list[Tensor]:
+        """Return the gradient of every input."""
+        return _pulled(
+            self.name, outputs, self.inputs, cotangents, create_graph, self.strict, which
+        )
 
     def check_results(self, results: Sequence[Tensor]) -> None:
         """Raise if a result that is to be differentiated has no graph and that is not allowed."""
@@ -323,23 +316,6 @@ class _Call:
                     f"{self.name}: result {i} is independent of the inputs, which is not allowed "
                     "with strict=True and create_graph=True"
                 )
-
-    def pulled(
-        self, outputs: list[Tensor], cotangents: list[Tensor], create_graph: bool, which: int = 0
-    ) -> list[Tensor]:
-        """Return the gradient of every input; zeros where there is none."""
-        pairs = [(o, g) for o, g in zip(outputs, cotangents, strict=True) if o.requires_grad]
-        found: Sequence[Tensor | None] = [None] * len(self.inputs)
-        if pairs:
-            able, seeds = zip(*pairs, strict=True)
-            found = grad(able, self.inputs, seeds, True, create_graph, allow_unused=True)
-        independent = [i for i, g in enumerate(found) if g is None]
-        if self.strict and independent:
-            raise RuntimeError(
-                f"{self.name}: output {which} of func is independent of input {independent[0]}, "
-                "which is not allowed with strict=True"
-            )
-        return [_zeros(x) if g is None else g for x, g in zip(self.inputs, found, strict=True)]
 
     def pushed(self, tangents: list[Tensor]) -> list[Tensor]:
         """Return the derivative of every output along ``tangents``."""
@@ -383,6 +359,40 @@ class _Call:
         """Return what the caller gets: without history, unless that was asked for."""
         kept = tuple(t if self.create_graph else t.detach() for t in tensors)
         return kept[0] if single else kept
+
+
+def _check_outputs(name: str, outputs: list[Tensor]) -> None:
+    """Raise if an output depends on no input."""
+    for i, output in enumerate(outputs):
+        if not output.requires_grad:
+            raise RuntimeError(
+                f"{name}: output {i} of func does not require grad, so it is independent of the "
+                "inputs, which is not allowed with strict=True"
+            )
+
+
+def _pulled(
+    name: str,
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    cotangents: Sequence[Tensor],
+    create_graph: bool,
+    strict: bool,
+    which: int = 0,
+) -> list[Tensor]:
+    """Return the gradient of every input; zeros, or an error if ``strict``, where there is none."""
+    pairs = [(o, g) for o, g in zip(outputs, cotangents, strict=True) if o.requires_grad]
+    found: Sequence[Tensor | None] = [None] * len(inputs)
+    if pairs:
+        able, seeds = zip(*pairs, strict=True)
+        found = grad(able, inputs, seeds, True, create_graph, allow_unused=True)
+    independent = [i for i, g in enumerate(found) if g is None]
+    if strict and independent:
+        raise RuntimeError(
+            f"{name}: output {which} of func is independent of input {independent[0]}, which is "
+            "not allowed with strict=True"
+        )
+    return [_zeros(x) if g is None else g for x, g in zip(inputs, found, strict=True)]
 
 
 def _zeros(like: Tensor) -> Tensor:
