@@ -25,7 +25,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # one install at a time
-.PHONY: help mnist test test-browser check experiments draw format clean
+.PHONY: help mnist test test-browser prove check experiments draw format clean
 
 help: ## list the targets
 	@echo "usage: make TARGET [ARGS='options of the program'] [PYTHON=python3.12]"
@@ -40,6 +40,9 @@ test: $(STAMPS)/test ## run the whole everyday test suite (ARGS: options of pyte
 # A target of its own, because it needs a system package: Chromium (Debian: chromium).
 test-browser: $(STAMPS)/test ## run the tests of the players in headless Chromium
 	$(RUN) -m pytest -m browser tests/viz $(ARGS)
+
+prove: $(STAMPS)/test ## hold the engines against each other in full; goes on where it was stopped
+	$(RUN) -m tests.crosscheck.prove $(ARGS)
 
 check: $(STAMPS)/check ## lint, formatting and types
 	$(RUN) -m ruff check .

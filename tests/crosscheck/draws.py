@@ -28,6 +28,7 @@ RANGES: Final = {
     "real": (-3.0, 3.0),
     "positive": (0.25, 4.0),
     "nonzero": (-4.0, 4.0),
+    "unit": (-1.0, 1.0),
 }
 
 # Narrower ranges than the domain's, for what grows fast or is cut off.
@@ -297,7 +298,7 @@ def _cat(d: Draft, i: int) -> Call:
         lengths = list(shape)
         lengths[dim] = d.integer(1, 3)
         operands.append(i if d.chance(0.2) else d.other(tuple(lengths)))
-    return tuple(operands[k] for k in d.rng.permutation(len(operands))), {"dim": dim}
+    return d.shuffled(operands), {"dim": dim}
 
 
 @draws("stack")
@@ -312,7 +313,7 @@ def _cast(d: Draft, i: int) -> Call:
     return (i,), {"dtype": SAME}
 
 
-@draws("clone", "isnan", "isinf", "isfinite", "logical_not")
+@draws("clone", "isnan", "isinf", "isfinite", "logical_not", "nonzero")
 def _alone(d: Draft, i: int) -> Call:
     return (i,), {}
 
@@ -334,6 +335,104 @@ def _bitwise_not(d: Draft, i: int) -> Call:
     if d.data[i].dtype.kind != "b":
         i = d.bridge("gt", i, d.constant(np.array(0.375)))
     return (i,), {}
+
+
+@draws("outer")
+def _outer(d: Draft, i: int) -> Call:
+    i = d.into(d.with_ndim(i, 1, 1), -4.0, 4.0)
+    return d.shuffled([i, d.other((d.integer(1, 4),))]), {}
+
+
+# Equations with the number of dimensions of the operand that is given, and the lengths of others.
+_EQUATIONS: Final[Mapping[int, Sequence[tuple[str, Sequence[str]]]]] = {
+    0: (("->", ()), (",i->i", ("i",))),
+    1: (("i->", ()), ("i,i->", ("i",)), ("i,j->ij", ("j",)), ("i,ij->j", ("ij",))),
+    2: (
+        *(("ij->ji", ()), ("ij->i", ()), ("ij,jk->ik", ("jk",)), ("ij,ij->j", ("ij",))),
+        *(("...j,j", ("j",)), ("ij,j,i->", ("j", "i"))),
+    ),
+    3: (("aij,ajk->aik", ("ajk",)), ("aij->ja", ()), ("...j,...j->...", ("aij",))),
+}
+
+
+@draws("einsum")
+def _einsum(d: Draft, i: int) -> Call:
+    i = d.into(d.with_ndim(i, 0, 3), -4.0, 4.0)
+    shape = d.data[i].shape
+    if len(shape) == 2 and shape[0] == shape[1] and d.chance(0.5):
+        return (i,), {"equation": d.choose(["ii->i", "ii->", "ii"])}
+    equation, others = d.choose(_EQUATIONS[len(shape)])
+    names = {1: "i", 2: "ij", 3: "aij"}.get(len(shape), "")
+    lengths = dict(zip(names, shape, strict=True))
+    operands = [
+        d.other(tuple(lengths.setdefault(c, d.integer(1, 3)) for c in other)) for other in others
+    ]
+    return (i, *operands), {"equation": equation}
+
+
+@draws("flip")
+def _flip(d: Draft, i: int) -> Call:
+    ndim = d.data[i].ndim
+    return (i,), {"dims": (d.dim(ndim),) if ndim else ()}
+
+
+@draws("roll")
+def _roll(d: Draft, i: int) -> Call:
+    if d.chance(0.5) or not d.data[i].ndim:
+        return (i,), {"shifts": d.integer(-3, 4), "dims": None}
+    return (i,), {"shifts": (d.integer(-3, 4),), "dims": (d.dim(d.data[i].ndim),)}
+
+
+@draws("repeat")
+def _repeat(d: Draft, i: int) -> Call:
+    counts = tuple(d.choose([1, 1, 2]) for _ in d.data[i].shape)
+    return (i,), {"repeats": (d.choose([1, 2]), *counts)}
+
+
+@draws("pad")
+def _pad(d: Draft, i: int) -> Call:
+    i = d.with_ndim(i, 1, 4)
+    count = 2 * d.integer(1, min(d.data[i].ndim, 2) + 1)
+    lengths = tuple(d.choose([0, 1, 1, -1]) for _ in range(count))
+    return (i,), {"pad": lengths, "value": d.choose([0.0, 1.5])}
+
+
+@draws("tril", "triu")
+def _triangle(d: Draft, i: int) -> Call:
+    return (d.with_ndim(i, 2, 4),), {"diagonal": d.integer(-1, 2)}
+
+
+@draws("diagonal")
+def _diagonal(d: Draft, i: int) -> Call:
+    i = d.with_ndim(i, 2, 4)
+    first, second = (int(k) for k in d.rng.permutation(d.data[i].ndim)[:2])
+    return (i,), {"offset": d.integer(-1, 2), "dim1": first, "dim2": second}
+
+
+@draws("diagonal_adjoint")
+def _diagonal_adjoint(d: Draft, i: int) -> Call:
+    i = d.with_ndim(i, 1, 2)
+    *rest, length = d.data[i].shape
+    return (i,), {"shape": (length, length + 1, *rest), "offset": d.choose([0, 1])}
+
+
+@draws("unfold")
+def _unfold(d: Draft, i: int) -> Call:
+    shape = d.data[i].shape
+    dim = d.dim(len(shape))
+    length = shape[dim] if shape else 1
+    size = d.integer(1, length + 1)
+    return (i,), {"dim": dim, "size": size, "step": d.choose([1, 1, 2])}
+
+
+@draws("unfold_adjoint")
+def _unfold_adjoint(d: Draft, i: int) -> Call:
+    i = d.with_ndim(i, 2, 3)
+    count, *rest, size = d.data[i].shape
+    if not count or not size:
+        return None
+    step = d.choose([1, 2])
+    return (i,), {"shape": ((count - 1) * step + size, *rest), "dim": 0, "size": size, "step": step}
 
 
 # Indexing.
@@ -383,7 +482,6 @@ def _getitem_adjoint(d: Draft, i: int) -> Call:
 @draws("embedding")
 def _embedding(d: Draft, i: int) -> Call:
     if d.data[i].dtype.kind == "i":
-        i = _rows_of(d, i)
         return (d.other((max(int(d.data[i].max(initial=0)) + 1, 2), 2)), i), {}
     i = d.with_ndim(i, 2, 2)
     rows = d.data[i].shape[0]
@@ -391,10 +489,6 @@ def _embedding(d: Draft, i: int) -> Call:
         return None
     indices = d.rng.integers(0, rows, d.choose([(), (3,), (2, 2)]))
     return (i, d.constant(np.asarray(indices))), {}
-
-
-def _rows_of(d: Draft, i: int) -> int:
-    return i
 
 
 @draws("embedding_adjoint")
@@ -412,6 +506,112 @@ def _one_hot(d: Draft, i: int) -> Call:
         return (i,), {"num_classes": int(a.max(initial=0)) + 1}
     i = d.bridge("argmax", i, dim=0 if a.ndim else None)
     return (i,), {"num_classes": max(a.shape[0] if a.ndim else 1, 1)}
+
+
+@draws("setitem")
+def _setitem(d: Draft, i: int) -> Call:
+    i = d.with_ndim(i, 1, 3)
+    shape = d.data[i].shape
+    if not math.prod(shape):
+        return None
+    index = _index(d, shape)
+    target = np.zeros(shape)[index].shape
+    value = d.other(target[1:] if d.chance(0.3) else target)
+    accumulate = d.chance(0.5)
+    if d.chance(0.3) and target == shape:
+        return (value, i), {"index": Ellipsis, "accumulate": accumulate}
+    return (i, value), {"index": index, "accumulate": accumulate}
+
+
+def _named(d: Draft, i: int) -> tuple[int, int, int] | None:
+    """The value i, a dimension of it, and indices along it in a shape of their own."""
+    i = d.with_ndim(i, 1, 3)
+    shape = d.data[i].shape
+    dim = d.dim(len(shape))
+    if not shape[dim]:
+        return None
+    lengths = [d.integer(1, n + 1) if n else 0 for n in shape]
+    lengths[dim] = d.integer(1, 4)
+    return i, dim, d.constant(np.asarray(d.rng.integers(0, shape[dim], lengths)))
+
+
+@draws("gather")
+def _gather(d: Draft, i: int) -> Call:
+    if d.data[i].dtype.kind == "i":
+        return (d.other((int(d.data[i].max(initial=0)) + 1,)), _row(d, i)), {"dim": 0}
+    found = _named(d, i)
+    return None if found is None else ((found[0], found[2]), {"dim": found[1]})
+
+
+def _row(d: Draft, i: int) -> int:
+    """The integers i in one row."""
+    return d.viewed(i, (d.data[i].size,))
+
+
+@draws("gather_adjoint")
+def _gather_adjoint(d: Draft, i: int) -> Call:
+    if d.data[i].dtype.kind == "i":
+        i = _row(d, i)
+        size = int(d.data[i].max(initial=0)) + 1
+        return (d.other(d.data[i].shape), i), {"dim": 0, "shape": (size,)}
+    i = d.with_ndim(i, 1, 3)
+    shape = d.data[i].shape
+    dim, length = d.integer(0, len(shape)), d.integer(1, 4)
+    index = d.constant(np.asarray(d.rng.integers(0, length, shape)))
+    return (i, index), {"dim": dim, "shape": (*shape[:dim], length, *shape[dim + 1 :])}
+
+
+@draws("scatter")
+def _scatter(d: Draft, i: int) -> Call:
+    if d.data[i].dtype.kind == "i":
+        i = _row(d, i)
+        size = int(d.data[i].max(initial=0)) + 1
+        return (d.other((size,)), i, d.other(d.data[i].shape)), {"dim": 0}
+    found = _named(d, i)
+    if found is None:
+        return None
+    a, dim, index = found
+    # PyTorch leaves open which of several values for one place remains, and gives all a gradient.
+    places = np.moveaxis(d.data[index], dim, -1)
+    if any(len({*row}) < len(row) for row in places.reshape(-1, places.shape[-1]).tolist()):
+        return None
+    return (a, index, d.other(d.data[index].shape)), {"dim": dim}
+
+
+@draws("index_select")
+def _index_select(d: Draft, i: int) -> Call:
+    if d.data[i].dtype.kind == "i":
+        return (d.other((int(d.data[i].max(initial=0)) + 1, 2)), _row(d, i)), {"dim": 0}
+    i = d.with_ndim(i, 1, 3)
+    shape = d.data[i].shape
+    dim = d.dim(len(shape))
+    if not shape[dim]:
+        return None
+    return (i, d.constant(np.asarray(d.rng.integers(0, shape[dim], 3)))), {"dim": dim}
+
+
+@draws("index_select_adjoint")
+def _index_select_adjoint(d: Draft, i: int) -> Call:
+    if d.data[i].dtype.kind == "i":
+        i = _row(d, i)
+        length = int(d.data[i].max(initial=0)) + 1
+        return (d.other((d.data[i].size, 2)), i), {"dim": 0, "length": length}
+    i = d.with_ndim(i, 1, 3)
+    dim, length = d.dim(d.data[i].ndim), d.integer(1, 4)
+    index = np.asarray(d.rng.integers(0, length, d.data[i].shape[dim]))
+    return (i, d.constant(index)), {"dim": dim, "length": length}
+
+
+@draws("argsort")
+def _argsort(d: Draft, i: int) -> Call:
+    return (i,), {"dim": d.dim(d.data[i].ndim), "descending": d.chance(0.5), "stable": True}
+
+
+@draws("topk_indices")
+def _topk_indices(d: Draft, i: int) -> Call:
+    i = d.with_ndim(i, 1, 3)
+    length = d.data[i].shape[-1]
+    return (i,), {"k": d.integer(0, length + 1), "dim": -1, "largest": d.chance(0.5)}
 
 
 # Losses and layers.
@@ -447,6 +647,66 @@ def _layer_norm(d: Draft, i: int) -> Call:
         return None
     operands = [d.other(last) if d.chance(0.7) else None for _ in range(2)]
     return (i, *operands), {"normalized_shape": last, "eps": d.choose([1e-5, 0.125])}
+
+
+@draws("rms_norm")
+def _rms_norm(d: Draft, i: int) -> Call:
+    i = d.into(d.with_ndim(i, 1, 4), -4.0, 4.0)
+    shape = d.data[i].shape
+    last = shape[-d.integer(1, len(shape) + 1) :]
+    squares = np.square(d.data[i]).mean(tuple(range(-len(last), 0))) if math.prod(last) else 0
+    if np.size(squares) and np.min(squares) < 0.05:
+        return None
+    weight = d.other(last) if d.chance(0.7) else None
+    return (i, weight), {"normalized_shape": last, "eps": d.choose([1e-5, 0.125])}
+
+
+def _channels(d: Draft, i: int, least: float) -> int | None:
+    """The value i as (N, C, ...), if every channel's variance is large enough."""
+    i = d.into(d.with_ndim(i, 2, 4), -4.0, 4.0)
+    a = d.data[i]
+    count = a.size // max(a.shape[1], 1)
+    over = (0, *range(2, a.ndim))
+    return i if count > 1 and a.size and a.var(over).min() >= least else None
+
+
+@draws("group_norm")
+def _group_norm(d: Draft, i: int) -> Call:
+    i = d.into(d.with_ndim(i, 2, 4), -4.0, 4.0)
+    channels = d.data[i].shape[1]
+    groups = channels if channels and d.chance(0.4) else 1
+    a = d.data[i]
+    if not a.size or a.reshape(len(a), groups, -1).var(-1).min() < 0.05:
+        return None
+    operands = [d.other((channels,)) if d.chance(0.6) else None for _ in range(2)]
+    return (i, *operands), {"num_groups": groups, "eps": d.choose([1e-5, 0.125])}
+
+
+@draws("batch_moments")
+def _batch_moments(d: Draft, i: int) -> Call:
+    place = _channels(d, i, 0.0)
+    return None if place is None else ((place,), {})
+
+
+@draws("batch_norm")
+def _batch_norm(d: Draft, i: int) -> Call:
+    place = _channels(d, i, 0.05)
+    if place is None:
+        return None
+    channels = d.data[place].shape[1]
+    if d.chance(0.6):
+        statistics = d.bridge("batch_moments", place)
+    else:
+        statistics = d.into(d.other((2, channels)), 0.25, 4.0)
+    operands = [d.other((channels,)) if d.chance(0.6) else None for _ in range(2)]
+    return (place, statistics, *operands), {"eps": d.choose([1e-5, 0.125])}
+
+
+@draws("binary_cross_entropy")
+def _binary_cross_entropy(d: Draft, i: int) -> Call:
+    other = d.into(d.other(d.data[i].shape), 0.125, 0.875)
+    i = d.into(i, 0.125, 0.875)
+    return ((i, other) if d.chance(0.7) else (other, i)), {}
 
 
 @draws("dropout")
@@ -591,6 +851,22 @@ def _avg_pool2d(d: Draft, i: int) -> Call:
     attrs["count_include_pad"] = d.chance(0.5)
     attrs["divisor_override"] = 2 if d.chance(0.2) else None
     return operands, attrs
+
+
+@draws("im2col")
+def _im2col(d: Draft, i: int) -> Call:
+    i = _planes(d, i)
+    taps = tuple(d.integer(1, min(n, 2) + 1) for n in d.data[i].shape[-2:])
+    return (i,), {"kernel_size": taps, "padding": d.choose([0, 0, 1]), "stride": d.choose([1, 2])}
+
+
+@draws("col2im")
+def _col2im(d: Draft, i: int) -> Call:
+    i = d.with_ndim(i, 2, 3)
+    taps, steps = d.data[i].shape[-2:]
+    if not taps or not steps:
+        return None
+    return (i,), {"output_size": (1, taps + steps - 1), "kernel_size": (1, taps)}
 
 
 @draws("avg_pool2d_adjoint")

@@ -78,6 +78,9 @@ class Draft:
     def chance(self, p: float) -> bool:
         return bool(self.rng.random() < p)
 
+    def shuffled(self, items: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(items[int(k)] for k in self.rng.permutation(len(items)))
+
     def dim(self, ndim: int) -> int:
         return self.integer(-ndim, ndim) if ndim else self.integer(-1, 1)
 
@@ -294,6 +297,8 @@ DISTANCES: Final[dict[str, Callable[..., Any]]] = {
     "linear": lambda a, weight, bias, activation: (
         a @ weight.T + (0 if bias is None else bias) if activation == "relu" else np.inf
     ),
+    "nonzero": lambda a: a,
+    **dict.fromkeys(("argsort", "topk_indices"), lambda a, **_: _all_gaps(a)),
     "max_pool2d": lambda a, **_: _all_gaps(a),
     "max_pool2d_indices": lambda a, **_: _all_gaps(a),
 }
@@ -330,7 +335,10 @@ RATIONAL: Final = {
     *("amax", "amin", "matmul", "linear", "reshape", "flatten", "permute", "transpose", "squeeze"),
     *("unsqueeze", "expand", "cat", "stack", "getitem", "getitem_adjoint", "embedding"),
     *("embedding_adjoint", "dropout", "conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint"),
-    *("max_pool2d", "avg_pool2d", "avg_pool2d_adjoint", "cast", "clone", "detach"),
+    *("max_pool2d", "avg_pool2d", "avg_pool2d_adjoint", "cast", "clone", "detach", "outer"),
+    *("einsum", "flip", "roll", "repeat", "pad", "tril", "triu", "diagonal", "diagonal_adjoint"),
+    *("unfold", "unfold_adjoint", "setitem", "gather", "gather_adjoint", "scatter", "im2col"),
+    *("index_select", "index_select_adjoint", "col2im"),
 }
 
 

@@ -17,7 +17,7 @@ import micro
 from micro.value import Value
 from micro.vocab import VOCAB
 from tensor import engine
-from tensor.dispatch import OPS, Rule
+from tensor.dispatch import OPS, Rule, raw
 from tests.crosscheck import draws, generate
 from tests.crosscheck.bounds import UNIT, C, bounds
 from tests.crosscheck.check import Disagreement, check, check_exact, shrunk
@@ -58,15 +58,15 @@ UNWATCHED = {
 }
 
 
-def test_two_thousand_programs_hold_every_op_and_every_feature() -> None:
+def test_a_thousand_programs_hold_every_op_and_every_feature() -> None:
     ops: Counter[str] = Counter()
     seen: Counter[str] = Counter()
-    for seed in range(BLOCKS * PROGRAMS):
+    for seed in range(1_000):
         program = draw(seed, ops=draws.OPS)
         ops.update(step.op for step in program.steps)
         seen.update(_features(program))
     assert sorted({*draws.OPS} - {*ops}) == []
-    assert sorted({*FEATURES} - {f for f in seen if seen[f] >= 20}) == []
+    assert sorted({*FEATURES} - {f for f in seen if seen[f] >= 10}) == []
 
 
 FEATURES = (
@@ -114,7 +114,6 @@ def test_the_same_seed_draws_the_same_program() -> None:
 def test_a_printed_program_is_python_and_so_is_its_script() -> None:
     program = draw(3, ops=draws.OPS)
     code = (
-        "from math import inf\n"
         "from tests.crosscheck.generate import draw\nfrom tests.crosscheck import draws\n"
         f"from tests.crosscheck.programs import Leaf, Program, Step\nprogram = {program}\n"
         "assert program == draw(3, ops=draws.OPS)\n" + program.code()
@@ -197,7 +196,7 @@ def test_the_bound_grows_with_the_derivative() -> None:
 
 def test_no_error_reaches_a_quarter_of_what_the_bound_allows() -> None:
     worst: dict[str, float] = {}
-    for seed in range(300):
+    for seed in range(100):
         for engine_, ratio in check(draw(seed, ops=draws.OPS)).worst.items():
             worst[engine_] = max(worst.get(engine_, 0.0), ratio)
     assert set(UNIT) == {name.split()[1].strip(",") for name in worst}
@@ -247,7 +246,7 @@ def _stale(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[Any, Any] = {}
 
     def tanh(xp: Any, g: Any, out: Any) -> Any:
-        old = kept.setdefault(tuple(out.shape), out.data.copy() if xp is not OPS else out)
+        old = kept.setdefault(tuple(out.shape), np.array(out if xp is raw else out.data))
         return g * (1 - old * old)
 
     rule("tanh", "a", tanh)(monkeypatch)
@@ -269,7 +268,10 @@ FAULTS: dict[str, tuple[str, Plant]] = {
         "relu",
         rule("relu", "a", lambda xp, g, out: xp.where(out < 0, 0.0, g)),
     ),
-    "a gradient that is cut off": ("exp", rule("exp", "a", lambda xp, g, out: g.detach() * out)),
+    "a gradient that is cut off": (
+        "exp",
+        rule("exp", "a", lambda xp, g, out: (g if xp is raw else g.detach()) * out),
+    ),
 }
 
 # At the first order there is nothing to detach.
