@@ -239,9 +239,9 @@ class _BatchNorm(_Affine):
             wanted = " or ".join(f"{n}D" for n in self.dims)
             raise ValueError(f"{name}: expected {wanted} input (got {input.ndim}D input)")
         count = self.num_batches_tracked if self.training else None
-        momentum = self.momentum
+        momentum: Any = self.momentum
         if momentum is None:  # the mean of all batches
-            momentum = 0.0 if count is None else 1 / (count.item() + 1)
+            momentum = 0.0 if count is None else 1.0 / (count + 1).to(input.dtype)
         out = functional.batch_norm(
             input,
             self.running_mean,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tensor import ShapeError, Tensor, grad, nn, no_grad, ops
+from tensor import ShapeError, Tensor, grad, nn, no_grad, ops, trace
 from tensor.kernels import norms
 from tests.tensor.nn.twins import load
 from tests.tensor.tolerances import assert_close
@@ -163,3 +163,15 @@ def test_the_size_of_a_block_changes_the_rounding_alone(
     monkeypatch.setattr(norms, "BLOCK", bytes_)
     for actual, wanted in zip(everything(), expected, strict=True):
         assert_close(actual, wanted)
+
+
+def test_a_traced_step_counts_the_batches_that_it_is_replayed_on() -> None:
+    traced, eager = (nn.BatchNorm2d(3, momentum=None, dtype="float64") for _ in range(2))
+    batches = [Tensor(batch[:4]) for batch in BATCHES]
+    program = trace(traced)(batches[0])
+    eager(batches[0])
+    for batch in batches[1:]:
+        assert_close(program(batch).data, eager(batch).data)
+    expected = eager.state_dict()
+    for name, value in traced.state_dict().items():
+        assert_close(value.data, expected[name].data, note=name)
