@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
@@ -21,6 +22,9 @@ Direction: TypeAlias = Literal["LR", "TB"]
 # Laying out takes time in proportion to the ranks that the edges cross. Above this many the
 # layout is told to try less hard, and labels no longer take part in it.
 HEAVY: Final = 1_500
+
+# Points: the line from a node without gradient, and from the one with the largest.
+WIDTHS: Final = (0.6, 2.6)
 
 # Characters in a line of attributes.
 NARROW: Final = 40
@@ -74,8 +78,11 @@ def to_dot(graph: Graph, direction: Direction = "LR") -> str:
         dot.node(node.name, **_node_attrs(graphviz, node))
     # Where a label takes part in the layout it gets a rank of its own.
     where = "label" if graph.span <= HEAVY else "headlabel"
+    widths = _widths(graph)
     for i, (node, edge) in enumerate(_edges(graph)):
         attrs = {"id": f"e{i}"}
+        if width := widths.get(edge.source):
+            attrs["penwidth"] = width
         if text := edge_text(edge):
             attrs[where] = f" {text} "
         dot.edge(f"n{edge.source}", node.name, **attrs)
@@ -84,6 +91,21 @@ def to_dot(graph: Graph, direction: Direction = "LR") -> str:
 
 def _edges(graph: Graph) -> Iterator[tuple[Node, Edge]]:
     return ((node, edge) for node in graph.nodes for edge in node.inputs)
+
+
+def _widths(graph: Graph) -> dict[int, str]:
+    """By node, how wide the lines from it are: the larger its gradient, the wider.
+
+    A tenth of the largest gradient is one step thinner, and what is below a ten-thousandth as thin
+    as zero. Nothing for a gradient that is not known.
+    """
+    sizes = {node.id: node.size for node in graph.nodes if node.size is not None}
+    largest = max(sizes.values(), default=0.0)
+    widths = {}
+    for i, size in sizes.items():
+        steps = 4.0 + math.log10(size) - math.log10(largest) if size > 0 else 0.0
+        widths[i] = f"{WIDTHS[0] + (WIDTHS[1] - WIDTHS[0]) * max(steps, 0.0) / 4:.2g}"
+    return widths
 
 
 def _graph_attrs(graph: Graph, direction: Direction) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from .sites import site_of
-from .summary import Summary, describe_attrs, summarize
+from .summary import Summary, describe_attrs, magnitude, summarize
 
 __all__ = [
     "Edge",
@@ -109,7 +109,7 @@ class Node:
     """One node as it is drawn.
 
     ``id`` is its place in backward order, from 0 for the output; ``notes`` say where numbers that
-    are not finite come from.
+    are not finite come from; ``size`` is the largest absolute value in the gradient, if known.
     """
 
     id: int
@@ -124,6 +124,7 @@ class Node:
     inputs: tuple[Edge, ...]
     members: int = 1
     notes: tuple[str, ...] = ()
+    size: float | None = None
 
     @property
     def name(self) -> str:
@@ -306,6 +307,7 @@ def _node(record: Any, i: int, inputs: tuple[Edge, ...], names: Mapping[int, str
         data=summarize(_data(record)),
         grad=None if kind == "constant" else summarize(_grad(record)),
         inputs=inputs,
+        size=None if kind == "constant" else magnitude(_grad(record)),
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-__all__ = ["Summary", "describe_attrs", "describe_number", "summarize"]
+__all__ = ["Summary", "describe_attrs", "describe_number", "magnitude", "summarize"]
 
 LONGEST = 48  # characters of one attribute, or of a number of a kind not known here
 
@@ -43,6 +44,26 @@ def summarize(x: Any) -> Summary | None:
         number = x.reshape(()).item()
         return Summary(describe_number(number), _fault(number))
     return _summarize_array(x)
+
+
+def magnitude(x: Any) -> float | None:
+    """The largest finite absolute value in a number or array; None if there is none.
+
+    >>> magnitude(-2), magnitude(float("nan"))
+    (2.0, None)
+    """
+    while not _is_array(x) and hasattr(x, "data") and not isinstance(x, numbers.Number):
+        x = x.data
+    try:
+        if _is_array(x):
+            import numpy as np
+
+            finite = x[np.isfinite(x)]
+            return float(np.abs(finite).max()) if finite.size else None
+        size = float(abs(x))
+    except (TypeError, ValueError, ArithmeticError):
+        return None
+    return size if math.isfinite(size) else None
 
 
 def _is_array(x: Any) -> bool:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 
 from tests.structure import ROOT
@@ -84,6 +86,15 @@ def test_what_xml_cannot_hold_is_shown_by_a_picture(renderer: str) -> None:
 def test_attributes_stand_apart_from_the_op(renderer: str) -> None:
     graph = Fake("clip", (Fake(label="x"),), {"min": 0.0, "max": None, "of": (1,), "at": slice(2)})
     assert texts(draw(graph).svg(), "op") == [["clip", "min=0, of=(1,), at=:2"]]
+
+
+def test_a_line_is_the_wider_the_larger_the_gradient_that_it_brings() -> None:
+    grads = [np.array([2.0, -100.0]), 10.0, -0.01, 1e-9, 5e-324, 0.0, math.inf, None, 1e300j]
+    graph = Fake("f", [Fake(label=f"x{i}", grad=grad) for i, grad in enumerate(grads[:8])])
+    found = re.findall(r"n(\d) -> n0 \[.*?(?:penwidth=([\d.]+))?\]", draw(graph).dot())
+    widths = {int(i): width for i, width in found}
+    assert [widths[i + 1] for i in range(8)] == ["2.6", "2.1", "0.6", "0.6", "0.6", "0.6", "", ""]
+    assert "penwidth=2.6" in draw(Fake("f", [Fake(grad=grads[8]), Fake(grad=5e-324)])).dot()
 
 
 def test_nodes_are_told_apart_by_shape() -> None:

@@ -212,7 +212,7 @@ class _Teller:
                 for k, edge in enumerate(node.inputs)
             )
             data, grad = room("data", i), room("grad", i)
-            nodes.append(replace(node, inputs=edges, data=data, grad=grad, notes=()))
+            nodes.append(replace(node, inputs=edges, data=data, grad=grad, notes=(), size=None))
         return replace(self.graph, nodes=tuple(nodes))
 
     # The steps
