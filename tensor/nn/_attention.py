@@ -164,6 +164,8 @@ class MultiheadAttention(Module):
         inputs = [query, key, value]
         if not batched:
             inputs = [x.unsqueeze(0) for x in inputs]
+            if key_padding_mask is not None:
+                key_padding_mask = _additive(key_padding_mask, query.dtype).unsqueeze(0)
         elif not self.batch_first:
             inputs = [x.transpose(0, 1) for x in inputs]
         widths = (self.embed_dim, self.kdim, self.vdim)
@@ -233,7 +235,7 @@ class MultiheadAttention(Module):
         if is_causal and mask is None:
             mask = _additive(~np.tri(length, keys, dtype=bool), dtype)
         padding = _additive(key_padding_mask, dtype)
-        if padding.shape not in ((samples, keys), (keys,)[: 1 if samples == 1 else 0]):
+        if padding.shape != (samples, keys):
             raise ShapeError(
                 f"MultiheadAttention: key_padding_mask must have shape {(samples, keys)}, "
                 f"got {padding.shape}"

@@ -82,6 +82,12 @@ ATTENTION: Final[dict[str, Layer]] = {
         )
         for need in (True, False)
     },
+    "attention, padding, no batch": _attention(
+        *_three((L, E), (S, E), (S, E)), call={"key_padding_mask": _hidden(S)}
+    ),
+    "attention, bool by head, no batch": _attention(
+        *_three((L, E), (S, E), (S, E)), call={"attn_mask": _hidden(H, L, S)}
+    ),
     "attention, causal and padding": _attention(
         *_SQUARE,
         batch_first=True,
