@@ -88,6 +88,7 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm: running_mean and running_var are needed in evaluation")
+        # Their copy is what the gradient needs: the averages may move before the backward pass.
         return ops.batch_norm(input, ops.stack([running_mean, running_var]), weight, bias, eps)
     count = len(input) * math.prod(input.shape[2:]) if input.ndim else 1
     if count == 1:
@@ -95,6 +96,11 @@ def batch_norm(
             "batch_norm: Expected more than 1 value per channel when training, "
             f"got input size {input.shape}; use a larger batch, or eval()"
         )
+    for name, running in (("running_mean", running_mean), ("running_var", running_var)):
+        if running is not None and running.shape != input.shape[1:2]:
+            raise ShapeError(
+                f"batch_norm: {name} must have shape {input.shape[1:2]}, got {running.shape}"
+            )
     statistics = ops.batch_moments(input)
     out = ops.batch_norm(input, statistics, weight, bias, eps)
     with no_grad():

@@ -101,7 +101,7 @@ def test_one_value_per_channel_is_refused_in_training(kind: Any, shape: tuple[in
         (nn.BatchNorm1d(3), (3,), "BatchNorm1d: expected 2D or 3D input"),
         (nn.BatchNorm1d(3), (2, 3, 4, 5), "BatchNorm1d: expected 2D or 3D input"),
         (nn.BatchNorm2d(3), (2, 3, 4), "BatchNorm2d: expected 4D input .got 3D"),
-        (nn.BatchNorm2d(3), (2, 4, 3, 3), r"batch_norm: weight must have shape \(4,\), got \(3,\)"),
+        (nn.BatchNorm2d(3), (2, 4, 3, 3), r"batch_norm: running_mean must have shape \(4,\)"),
         (nn.BatchNorm2d(3).eval(), (2, 4, 3, 3), "batch_norm: statistics must have shape"),
         (nn.GroupNorm(2, 4), (2, 6, 3), r"group_norm: weight must have shape \(6,\)"),
         (nn.GroupNorm(2, 4), (4,), "group_norm"),
@@ -117,6 +117,17 @@ def test_an_input_that_does_not_fit_is_refused_and_changes_nothing(
 def test_evaluation_needs_averages() -> None:
     with pytest.raises(ValueError, match="running_mean and running_var are needed in evaluation"):
         nn.functional.batch_norm(Tensor(BATCHES[0]), None, None)
+
+
+@pytest.mark.parametrize("wrong", ["running_mean", "running_var"])
+def test_averages_of_another_shape_are_refused_before_either_has_changed(wrong: str) -> None:
+    averages = {name: Tensor(np.ones(3)) for name in ("running_mean", "running_var")}
+    averages[wrong] = Tensor(np.ones(2))
+    with pytest.raises(
+        ShapeError, match=rf"{wrong} must have shape \(3,\), got \(2,\)"
+    ):
+        nn.functional.batch_norm(Tensor(BATCHES[0]), **averages, training=True)
+    assert all((average.data == 1).all() and not average.version for average in averages.values())
 
 
 @pytest.mark.parametrize("groups", [0, 3, -2])
