@@ -296,6 +296,13 @@ def test_a_retained_gradient_is_that_of_the_tensor_as_it_is_now() -> None:
     np.testing.assert_allclose(view.grad, 2 * y.data[1:])
 
 
+def test_a_change_notes_the_line_that_made_it() -> None:
+    y = leaf(3) * 1
+    with st.record_sites():
+        y[0] = 2.0
+    assert y.node is not None and str(y.node.site).startswith(f"{__file__}:")
+
+
 # Refused
 
 

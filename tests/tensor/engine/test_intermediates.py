@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import tensor as st
 from tensor import Tensor, grad, no_grad
 from tests.tensor.engine.helpers import leaf, weights
+from viz import draw
 
 
 def test_intermediates_keep_no_gradient() -> None:
@@ -23,6 +25,22 @@ def test_intermediates_keep_no_gradient() -> None:
         with pytest.warns(UserWarning, match=rf"made by {result.op}.*retain_grad\(\)"):
             assert result.grad is None
     assert x.grad is not None
+
+
+def test_what_looks_at_an_intermediate_by_itself_does_not_warn() -> None:
+    """Warnings are errors here."""
+    x = leaf(3)
+    y = x * 2
+    y.retain_grad()
+    assert y.grad is None  # it is going to have one
+    z = y.exp()
+    assert "exp" in repr(z) and "exp" in format(z) and draw(z.sum())
+    z.sum().backward(inputs=[y, z])
+    assert y.grad is not None and z.grad is not None
+    with no_grad():
+        z += z.detach()
+    with pytest.raises(RuntimeError, match="only leaf Tensors can be copied"):
+        copy.copy(z)
 
 
 def test_nothing_of_a_first_pass_is_left_for_a_second() -> None:
