@@ -123,9 +123,7 @@ def test_evaluation_needs_averages() -> None:
 def test_averages_of_another_shape_are_refused_before_either_has_changed(wrong: str) -> None:
     averages = {name: Tensor(np.ones(3)) for name in ("running_mean", "running_var")}
     averages[wrong] = Tensor(np.ones(2))
-    with pytest.raises(
-        ShapeError, match=rf"{wrong} must have shape \(3,\), got \(2,\)"
-    ):
+    with pytest.raises(ShapeError, match=rf"{wrong} must have shape \(3,\), got \(2,\)"):
         nn.functional.batch_norm(Tensor(BATCHES[0]), **averages, training=True)
     assert all((average.data == 1).all() and not average.version for average in averages.values())
 
