@@ -63,12 +63,15 @@ class Program:
 
     def _value(self, target: Pair, index: Any) -> tuple[str, Pair]:
         """Something that fits, and its name: a number, a leaf or a result."""
-        shape = target[0].detach()[index].shape
+        written = target[0].detach()[index]
+        shape = written.shape
         fitting = [
             (name, pair)
             for names, pairs in (("xrn", self.leaves), (PLACES, self.pool))
             for name, pair in zip(names, pairs, strict=False)
-            if len(pair[0].shape) <= len(shape)
+            # PyTorch copies what overlaps element by element: what was just written is read.
+            if not np.shares_memory(written.data, pair[0].data)
+            and len(pair[0].shape) <= len(shape)
             and all(n in (1, m) for n, m in zip(pair[0].shape[::-1], shape[::-1], strict=False))
         ]
         return self._choose([*fitting, ("0.25", (0.25, 0.25))])
