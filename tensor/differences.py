@@ -24,8 +24,10 @@ __all__ = [
     "outputs_of",
 ]
 
-# A float64 function value is trusted to this many units in the last place.
+# A float64 function value is trusted to this many units in the last place: of itself, or of this
+# share of the largest value, since small values are often what is left of large ones.
 _ULPS: Final = 32
+_SHARE: Final = 1 / 8
 
 # Differences below this share of ``atol`` never count: where the gradient itself
 # vanishes, what the step leaves of the higher derivatives is all there is.
@@ -136,6 +138,7 @@ class Numeric:
         self.base = base
         self.weights = weights
         self.undefined = bool(np.isnan(base).any())
+        self.floor = _SHARE * float(np.abs(base[np.isfinite(base)]).max(initial=0.0))
 
     def _moved(self, k: int, i: int, step: float) -> tuple[float, Array]:
         """Return where element ``i`` of input ``k`` came to lie, and the outputs there."""
@@ -160,7 +163,7 @@ class Numeric:
         a, b = here[1], there[1]
         moved = (a != b) & ~(np.isnan(a) & np.isnan(b))
         slopes = np.where(moved, (b - a) / width, 0.0)
-        size = np.where(moved, np.maximum(np.abs(a), np.abs(b)), 0.0)
+        size = np.where(moved, np.maximum(np.maximum(np.abs(a), np.abs(b)), self.floor), 0.0)
         noise = size * (_ULPS * float(np.finfo(float64).eps) / width)
         if self.weights is not None:
             slopes, noise = slopes * self.weights, noise * np.abs(self.weights)
