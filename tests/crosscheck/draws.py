@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from micro.vocab import REQUIRED, VOCAB
-from tests.crosscheck.programs import SAME
+from tests.crosscheck.programs import SAME, SPECIAL
 
 if TYPE_CHECKING:
     from tests.crosscheck.generate import Draft
@@ -82,7 +82,7 @@ def drawable() -> list[str]:
 
 def gives(name: str) -> Literal["f", "i", "b"]:
     """Whether an op's result holds real numbers, integers or truth values."""
-    if name == "detach" or VOCAB[name].differentiable:
+    if name in SPECIAL or VOCAB[name].differentiable:
         return "f"
     return "i" if name in _INTEGERS else "b"
 
@@ -90,8 +90,11 @@ def gives(name: str) -> Literal["f", "i", "b"]:
 def takes(name: str) -> set[str]:
     """The kinds of operands that an op takes."""
     kinds = {"bool": "b", "index": "i"}
-    return {"f"} if name == "detach" else {kinds.get(d, "f") for d in VOCAB[name].domain}
+    return {"f"} if name in SPECIAL else {kinds.get(d, "f") for d in VOCAB[name].domain}
 
+
+# What takes operands of any kind.
+_ANY: Final = {"cast"}
 
 _INTEGERS: Final = {
     *("argmax", "argmin", "one_hot", "max_pool2d_indices", "argsort", "topk_indices", "nonzero"),
@@ -100,19 +103,53 @@ _INTEGERS: Final = {
 
 def step(d: Draft, name: str, i: int) -> int | None:
     """Append a call of the op ``name`` that takes the value i; None if there is no fitting one."""
-    if name == "detach":
-        return d.add("detach", (i,), {})
+    if name in SPECIAL:
+        return _special(d, name, i)
     call = DRAWS[name](d, i) if name in DRAWS else _elementwise(d, name, i)
     if call is None:
         return None
     operands, attrs = call
     spec = VOCAB[name]
     domains = spec.domain * len(operands) if spec.variadic else spec.domain
+    kinds = {"bool": "b", "index": "i"}
+    if any(
+        j is not None and d.data[j].dtype.kind != kinds.get(domain, "f") and name not in _ANY
+        for j, domain in zip(operands, domains, strict=True)
+    ):
+        return None
     fitted = tuple(
         None if j is None else _fitted(d, name, k, domain, j)
         for k, (j, domain) in enumerate(zip(operands, domains, strict=True))
     )
     return d.add(name, fitted, attrs)
+
+
+def _special(d: Draft, name: str, i: int) -> int | None:
+    """A step that is no op: what is cut off, hooked or changed in place."""
+    if d.data[i].dtype.kind != "f":
+        return None
+    if name == "detach":
+        return d.add(name, (i,), {})
+    if name == "hook":
+        return d.add(name, (i,), {"factor": 0.5}) if d.grads[i] else None
+    attrs: dict[str, Any] = {"copy": not d.can_change(i) or d.chance(0.6)}
+    if name == "fill_":
+        return d.add(name, (i,), attrs | {"value": 0.5})
+    shape = d.data[i].shape
+    if name == "put_":
+        if not math.prod(shape):
+            return None
+        attrs["index"] = d.choose([Ellipsis, *([slice(0, 1), 0, -1] if shape else [])])
+        other = d.other(np.zeros(shape)[attrs["index"]].shape)
+    else:
+        other = d.other(tuple(n if d.chance(0.8) else 1 for n in shape))
+    if name == "div_":
+        if d.exact:
+            values = d.rng.choice(EXACT["div", 1], d.data[other].shape)
+            other = d.constant(np.asarray(values), grad=True)
+        else:
+            other = d.into(other, *RANGES["nonzero"], away=0.25)
+    return d.add(name, (i, other), attrs)
 
 
 def _fitted(d: Draft, name: str, place: int, domain: str, i: int) -> int:
@@ -493,6 +530,9 @@ def _embedding(d: Draft, i: int) -> Call:
 
 @draws("embedding_adjoint")
 def _embedding_adjoint(d: Draft, i: int) -> Call:
+    if d.data[i].dtype.kind == "i":
+        rows = int(d.data[i].max(initial=0)) + 1
+        return (d.other((*d.data[i].shape, 2)), i), {"rows": rows}
     i = d.with_ndim(i, 1, 3)
     rows = d.integer(1, 4)
     indices = d.rng.integers(0, rows, d.data[i].shape[:-1])
@@ -619,18 +659,24 @@ def _topk_indices(d: Draft, i: int) -> Call:
 
 @draws("cross_entropy")
 def _cross_entropy(d: Draft, i: int) -> Call:
-    i = d.with_ndim(i, 1, 2)
-    *rows, classes = d.data[i].shape
-    if not classes:
-        return None
-    target = np.asarray(d.rng.integers(0, classes, rows))
-    if d.chance(0.3) and target.size > 1:
-        target.reshape(-1)[0] = -100
+    if d.data[i].dtype.kind == "i":
+        target = _row(d, i)
+        classes = int(d.data[i].max(initial=0)) + 1
+        i = d.other((d.data[target].size, classes))
+    else:
+        i = d.with_ndim(i, 1, 2)
+        *rows, classes = d.data[i].shape
+        if not classes:
+            return None
+        classed = np.asarray(d.rng.integers(0, classes, rows))
+        if d.chance(0.3) and classed.size > 1:
+            classed.reshape(-1)[0] = -100
+        target = d.constant(classed)
     attrs = {
         "reduction": d.choose(["mean", "sum", "none"]),
         "label_smoothing": d.choose([0.0, 0.0, 0.25]),
     }
-    return (i, d.constant(target)), attrs
+    return (i, target), attrs
 
 
 @draws("layer_norm")
@@ -760,6 +806,9 @@ def _planes(d: Draft, i: int) -> int:
     """The value i as planes of at most 3 by 3."""
     i = d.into(d.with_ndim(i, 3, 4), -4.0, 4.0)
     shape = d.data[i].shape
+    if len(shape) == 3 and not shape[0]:
+        i = d.viewed(i, (1, *shape))
+        shape = (1, *shape)
     if d.chance(0.5) and math.prod(shape) <= 9 and math.prod(shape) > 1:
         size = math.prod(shape)
         sides = [k for k in (1, 2, 3) if size % k == 0]
@@ -880,4 +929,4 @@ def _avg_pool2d_adjoint(d: Draft, i: int) -> Call:
     return (i,), {"shape": planes, "kernel_size": taps, "stride": 1}
 
 
-OPS: Final = [*drawable(), "detach"]
+OPS: Final = [*drawable(), *SPECIAL]

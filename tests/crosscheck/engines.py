@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +20,22 @@ from tensor import Tensor, scalarize
 from tensor.dispatch import recording
 from tests.crosscheck.bounds import DETACHED
 from tests.crosscheck.contraction import contracted
-from tests.crosscheck.programs import FIRST, SAME, SECOND, Array, Program, Step, cotangent, run
+from tests.crosscheck.programs import (
+    CHANGES,
+    FIRST,
+    SAME,
+    SECOND,
+    SPECIAL,
+    Array,
+    Program,
+    Step,
+    cotangent,
+    run,
+    special,
+)
 from tests.tensor.ops.cases import CASES
 
-__all__ = ["Outcome", "in_micro", "in_tensor", "in_torch", "tensor_call"]
+__all__ = ["Outcome", "Refused", "in_micro", "in_tensor", "in_torch", "refusals", "tensor_call"]
 
 
 @dataclass
@@ -47,8 +61,8 @@ def _attrs(step: Step, same: Any) -> dict[str, Any]:
 
 def tensor_call(step: Step, operands: list[Any], same: Any = np.float64) -> Any:
     """Call the op of ``tensor`` that a step names."""
-    if step.op == "detach":
-        return operands[0].detach()
+    if step.op in SPECIAL:
+        return special(step, operands)
     function = getattr(recording, step.op)
     attrs = _attrs(step, same)
     return function(operands, **attrs) if VOCAB[step.op].variadic else function(*operands, **attrs)
@@ -61,10 +75,10 @@ def _forwards(index: Any, shape: Sequence[int]) -> Any:
 
 
 def _torch_call(step: Step, operands: list[Any], same: Any) -> Any:
-    if step.op == "detach":
-        return operands[0].detach()
+    if step.op in SPECIAL:
+        return special(step, operands)
     function, attrs = CASES[step.op].torch, _attrs(step, same)
-    if step.op == "getitem":
+    if step.op in ("getitem", "setitem"):
         attrs["index"] = _forwards(attrs["index"], operands[0].shape)
     return function(operands, **attrs) if VOCAB[step.op].variadic else function(*operands, **attrs)
 
@@ -111,8 +125,29 @@ def _leaves(program: Program, dtype: Any) -> list[Tensor]:
     return [Tensor(leaf.array(dtype), requires_grad=leaf.grad) for leaf in program.leaves]
 
 
+class Refused(Exception):  # noqa: N818 - no fault, but a reason to leave a program aside
+    """An engine does not follow a change in place, and says so."""
+
+
+@contextmanager
+def refusals(program: Program) -> Iterator[None]:
+    """Raise ``Refused`` where an engine refuses to follow a change in place."""
+    try:
+        yield
+    except RuntimeError as error:
+        changes = any(step.op in CHANGES for step in program.steps)
+        if changes and re.search(r"in-?place|Please clone\(\)|memory is read-only", str(error)):
+            raise Refused from error
+        raise
+
+
 def in_tensor(program: Program, dtype: Any) -> Outcome:
     """Run a program in ``tensor``."""
+    with refusals(program):
+        return _in_tensor(program, dtype)
+
+
+def _in_tensor(program: Program, dtype: Any) -> Outcome:
     leaves = _leaves(program, dtype)
     values = run(program, leaves, lambda step, operands: tensor_call(step, operands, dtype))
     return _differentiated(program, leaves, values, tensor.grad, lambda a: Tensor(a.astype(dtype)))
@@ -123,7 +158,7 @@ def in_torch(program: Program, dtype: Any) -> Outcome:
     leaves = [
         torch.from_numpy(leaf.array(dtype)).requires_grad_(leaf.grad) for leaf in program.leaves
     ]
-    with warnings.catch_warnings():
+    with refusals(program), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of degrees of freedom, and of what is not yet optimised
         values = run(program, leaves, lambda step, operands: _torch_call(step, operands, dtype))
         return _differentiated(
@@ -146,18 +181,25 @@ def in_micro(
     wanted = [x for x, leaf in zip(leaves, program.leaves, strict=True) if leaf.grad]
     detached: list[Tensor] = []
 
-    def call(step: Step, operands: list[Any]) -> Tensor:
-        if step.op != "detach":
-            return tensor_call(step, operands)
+    def cut(x: Tensor) -> Tensor:
         # What is not chosen gets no gradient, but it is in the graph, for ``bounds`` to see.
-        detached.append(recording.where(True, operands[0].detach(), operands[0]))
+        detached.append(recording.where(True, x.detach().clone(), x))
         return detached[-1]
+
+    def call(step: Step, operands: list[Any]) -> Tensor:
+        if step.op == "detach":
+            return cut(operands[0])
+        if step.op == "hook":  # as if a part of it had been detached
+            factor, x = step.attrs["factor"], operands[0]
+            return x * factor + cut(x) * (1 - factor)
+        return tensor_call(step, operands)
 
     def outputs() -> list[Tensor]:
         values = run(program, leaves, call)
         return [values[i] for i in program.outputs]
 
-    scalar = scalarize(outputs, number=number)()
+    with refusals(program):
+        scalar = scalarize(outputs, number=number)()
     for x in detached:
         for v in scalar[x].flat if x in scalar else ():
             if isinstance(v, Value):

@@ -17,7 +17,7 @@ from micro.vocab import VOCAB
 from tensor import Tensor, no_grad
 from tests.crosscheck import draws
 from tests.crosscheck.engines import tensor_call
-from tests.crosscheck.programs import Array, Leaf, Program, Step
+from tests.crosscheck.programs import SPECIAL, Array, Leaf, Program, Step
 
 __all__ = [
     "EXACT",
@@ -196,19 +196,33 @@ class Draft:
         short = all(i is None or self.short[i] for i in operands)
         if not _clear_of_kinks(op, arrays, attrs, short):
             return None
+        changes = not attrs.get("copy", True)
         try:
             with no_grad():
                 wrapped = [None if a is None else Tensor._wrap(a) for a in arrays]
-                out = tensor_call(step, wrapped).data
+                if changes:  # not yet: the result may be of no use
+                    wrapped[0] = Tensor(arrays[0])
+                # There is no hook where no gradient flows.
+                out = arrays[0] * 1.0 if op == "hook" else tensor_call(step, wrapped).data
         except (RuntimeError, IndexError, ValueError, TypeError):
             return None
         if out.size > MOST or not np.isfinite(out).all() or np.abs(out).max(initial=0) > LARGEST:
             return None
         self.entries.append(step)
-        grad = op != "detach" and VOCAB[op].differentiable and out.dtype.kind == "f"
+        if changes:
+            assert operands[0] is not None and arrays[0] is not None
+            arrays[0][...] = out  # and with it all of its views
+            out = arrays[0]
+        grad = op != "detach" and (op in SPECIAL or VOCAB[op].differentiable)
+        grad = grad and out.dtype.kind == "f"
         grad = grad and any(i is not None and self.grads[i] for i in operands)
         self._came(out, short and op in RATIONAL and _is_short(out), grad)
         return len(self.data) - 1
+
+    def can_change(self, i: int) -> bool:
+        """Whether the value i may be changed in place: a result of which nobody has a copy."""
+        entry, array = self.entries[i], self.data[i]
+        return isinstance(entry, Step) and self.grads[i] and array.flags.writeable
 
     def _came(self, array: Array, short: bool, grad: bool) -> None:
         self.data.append(array)
@@ -220,6 +234,8 @@ class Draft:
     def finished(self, outputs: Sequence[int], seed: int) -> Program:
         """The program, of what its outputs need alone."""
         used = set(outputs)
+        if any(isinstance(e, Step) and not e.attrs.get("copy", True) for e in self.entries):
+            used.update(range(len(self.entries)))  # what is changed may be seen anywhere
         for i in reversed(range(len(self.entries))):
             entry = self.entries[i]
             if i in used and isinstance(entry, Step):
@@ -280,7 +296,7 @@ DISTANCES: Final[dict[str, Callable[..., Any]]] = {
     "norm": lambda a, p, dim, keepdim=False: (
         np.minimum(np.abs(a), _gaps(np.abs(a), dim))
         if math.isinf(p)
-        else np.minimum(
+        else np.append(
             _not_0(a) if p == 1.5 else np.abs(a), _not_0(np.abs(a).sum(dim, keepdims=True))
         )
     ),
@@ -311,7 +327,7 @@ def _all_gaps(a: Array) -> Array:
 
 def distances(op: str, operands: Sequence[Any], attrs: dict[str, Any]) -> Array:
     """How far the operands are from the next kink of an op; inf where it has none."""
-    if op not in DISTANCES:
+    if op not in DISTANCES or op in SPECIAL:
         return np.array(np.inf)
     given = dict(VOCAB[op].attrs) | attrs
     if "dim" in given and operands[0].ndim == 0:
@@ -335,7 +351,7 @@ RATIONAL: Final = {
     *("amax", "amin", "matmul", "linear", "reshape", "flatten", "permute", "transpose", "squeeze"),
     *("unsqueeze", "expand", "cat", "stack", "getitem", "getitem_adjoint", "embedding"),
     *("embedding_adjoint", "dropout", "conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint"),
-    *("max_pool2d", "avg_pool2d", "avg_pool2d_adjoint", "cast", "clone", "detach", "outer"),
+    *("max_pool2d", "avg_pool2d", "avg_pool2d_adjoint", "cast", "clone", "outer", *SPECIAL),
     *("einsum", "flip", "roll", "repeat", "pad", "tril", "triu", "diagonal", "diagonal_adjoint"),
     *("unfold", "unfold_adjoint", "setitem", "gather", "gather_adjoint", "scatter", "im2col"),
     *("index_select", "index_select_adjoint", "col2im"),
@@ -356,7 +372,7 @@ def draw(
     Raises:
         NoProgramError: none was found in which it does.
     """
-    for attempt in range(40):
+    for attempt in range(200):
         draft = Draft(np.random.default_rng([seed, attempt]), exact=exact)
         try:
             program = _around(draft, pair, ops, seed) if pair else grown(draft, ops, seed)
@@ -364,7 +380,7 @@ def draw(
             continue
         if program is not None and (pair is None or pair in {p[:2] for p in program.pairs()}):
             return program
-    raise NoProgramError(f"{pair or 'any'}: no program in 40 attempts, seed {seed}")
+    raise NoProgramError(f"{pair or 'any'}: no program in 200 attempts, seed {seed}")
 
 
 def grown(draft: Draft, ops: Sequence[str], seed: int) -> Program | None:

@@ -15,7 +15,20 @@ import numpy as np
 
 from micro.vocab import VOCAB
 
-__all__ = ["FIRST", "SAME", "SECOND", "Leaf", "Program", "Step", "Value", "cotangent", "run"]
+__all__ = [
+    "CHANGES",
+    "FIRST",
+    "SAME",
+    "SECOND",
+    "SPECIAL",
+    "Leaf",
+    "Program",
+    "Step",
+    "Value",
+    "cotangent",
+    "run",
+    "special",
+]
 
 Value = Any  # a Tensor or a torch.Tensor
 Array = np.ndarray[Any, Any]
@@ -23,6 +36,12 @@ Array = np.ndarray[Any, Any]
 FIRST, SECOND = 1_000, 2_000  # where the cotangents of outputs and of gradients are drawn
 
 SAME = "the program's"  # as an attribute ``dtype``: the one that the program is run in
+
+
+# Steps that are methods and no ops: those that change their first operand, or with the attribute
+# ``copy`` a copy of it, and others.
+CHANGES = ("add_", "sub_", "mul_", "div_", "copy_", "fill_", "put_")
+SPECIAL = ("detach", "hook", *CHANGES)
 
 
 @dataclass(frozen=True)
@@ -72,7 +91,7 @@ class Program:
         lines = [
             "import numpy as np",
             "import tensor",
-            "from tests.crosscheck.programs import cotangent",
+            "from tests.crosscheck.programs import Step, cotangent, special",
             "",
         ]
         for i, leaf in enumerate(self.leaves):
@@ -123,8 +142,8 @@ class Program:
 def _call(step: Step, dtype: str) -> str:
     operands = ["None" if i is None else f"v{i}" for i in step.operands]
     attrs = [f"{k}={dtype!r}" if v == SAME else f"{k}={v!r}" for k, v in step.attrs.items()]
-    if step.op == "detach":
-        return f"{operands[0]}.detach()"
+    if step.op in SPECIAL:
+        return f"special(Step({step.op!r}, (), {dict(step.attrs)!r}), [{', '.join(operands)}])"
     if VOCAB[step.op].variadic:
         operands = [f"[{', '.join(operands)}]"]
     return f"tensor.ops.{step.op}({', '.join([*operands, *attrs])})"
@@ -138,6 +157,26 @@ def run(
     for step in program.steps:
         values.append(call(step, [None if i is None else values[i] for i in step.operands]))
     return values
+
+
+def special(step: Step, operands: Sequence[Value]) -> Value:
+    """Do a step that is written alike in both libraries."""
+    a, *others = operands
+    if step.op in CHANGES and step.attrs["copy"]:
+        a = a.clone()
+    match step.op:
+        case "detach":
+            return a.detach()
+        case "hook":
+            a = a * 1.0
+            a.register_hook(lambda g: g * step.attrs["factor"])
+        case "put_":
+            a[step.attrs["index"]] = others[0]
+        case "fill_":
+            a.fill_(step.attrs["value"])
+        case _:
+            getattr(a, step.op)(*others)
+    return a
 
 
 def cotangent(seed: int, place: int, shape: Sequence[int]) -> Array:

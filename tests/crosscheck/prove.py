@@ -77,6 +77,7 @@ def _random_block(seeds: Sequence[int]) -> dict[str, Any]:
         "programs": len(seeds) - len(undrawn),
         "numbers": report.numbers,
         "unbounded": report.unbounded,
+        "refused": report.refused,
         "worst": report.worst,
         "ops": ops,
         "pairs": found,
@@ -192,6 +193,7 @@ def _random_summary(results: list[dict[str, Any]]) -> dict[str, Any]:
         "seeds": [FIRST_SEED, FIRST_SEED + programs],
         "numbers compared": sum(r["numbers"] for r in results),
         "numbers without a finite bound": sum(r["unbounded"] for r in results),
+        "left aside, as a change in place was refused": sum(r["refused"] for r in results),
         "failures": [failure for r in results for failure in r["failures"]][:KEPT],
         "failure count": sum(len(r["failures"]) for r in results),
         "worst error in units of u B": {k: round(v, 2) for k, v in sorted(worst.items())},
@@ -248,7 +250,7 @@ def readable(proof: dict[str, Any]) -> str:
         (
             "Programs of a few steps over the whole vocabulary go through `micro` (expanded to "
             "single numbers), `tensor` and PyTorch: values, gradients, second derivatives; float64 "
-            "and float32. An error may be at most c u B, where B follows from the computation itself "
+            "and float32. An error may be at most c u B; B follows from the computation itself "
             "(tests/crosscheck/bounds.py says how, and what c is)."
         ),
         "",
@@ -257,6 +259,10 @@ def readable(proof: dict[str, Any]) -> str:
         f"| programs | {random['programs']:,} |",
         f"| numbers compared | {random['numbers compared']:,} |",
         f"| of these without a finite bound | {random['numbers without a finite bound']:,} |",
+        (
+            f"| left aside, as an engine refused to follow a change in place | "
+            f"{random['left aside, as a change in place was refused']:,} |"
+        ),
         f"| unexplained differences | {random['failure count']} |",
         f"| ops | {random['ops']}, the rarest called {random['calls of the rarest op']:,} times |",
         (

@@ -23,7 +23,8 @@ class _Choices:
     def __init__(self, draw: Any) -> None:
         self._draw = draw
 
-    def integers(self, low: int, high: int, size: Any = None) -> Any:
+    def integers(self, low: int, high: int | None = None, size: Any = None) -> Any:
+        low, high = (0, low) if high is None else (low, high)
         if size is None:
             return self._draw(st.integers(low, high - 1))
         count = math.prod(size) if isinstance(size, Sequence) else size
