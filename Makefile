@@ -25,7 +25,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # one install at a time
-.PHONY: help mnist test test-browser prove check experiments draw format clean
+.PHONY: help mnist test test-numpy test-browser prove check experiments draw format clean
 
 help: ## list the targets
 	@echo "usage: make TARGET [ARGS='options of the program'] [PYTHON=python3.12]"
@@ -36,6 +36,9 @@ mnist: $(STAMPS)/train ## train the MNIST classifier; writes to results/ (ARGS=-
 
 test: $(STAMPS)/test ## run the whole everyday test suite (ARGS: options of pytest)
 	$(RUN) -m pytest --numprocesses auto --dist worksteal $(ARGS)
+
+test-numpy: $(STAMPS)/test ## run it on numpy's kernels instead of those that numba compiles
+	SMOLGRAD_KERNELS=numpy $(RUN) -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 # A target of its own, because it needs a system package: Chromium (Debian: chromium).
 test-browser: $(STAMPS)/test ## run the tests of the players in headless Chromium

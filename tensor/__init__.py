@@ -16,6 +16,7 @@ from .errors import ShapeError
 from .functions import *  # noqa: F403
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
 from .interchange import from_dlpack
+from .kernels.choice import kernels_in_use, use_default, use_kernels
 from .modes import (
     detect_anomaly,
     enable_grad,
@@ -63,6 +64,7 @@ __all__ = [
     "is_recording_sites",
     "jacobian",
     "jvp",
+    "kernels_in_use",
     "manual_seed",
     "nn",
     "no_grad",
@@ -74,6 +76,7 @@ __all__ = [
     "scalarize",
     "set_grad_enabled",
     "trace",
+    "use_kernels",
     "vhp",
     "vjp",
 ]
@@ -82,3 +85,5 @@ __all__ += composite.__all__
 __all__ += functions.__all__
 __all__ += selection.__all__
 __all__[:] = sorted(set(__all__))  # a function may stand before an op of its name
+
+use_default()

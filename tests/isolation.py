@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -68,6 +69,13 @@ WATCHED: Final = (
         lambda modes, entries: modes.ACTIVE.set(entries),
     ),
     Watched("the ops", "tensor.dispatch", [], _added_ops, _remove_ops),
+    Watched(
+        "the kernels in use",
+        "tensor.kernels.choice",
+        os.environ.get("SMOLGRAD_KERNELS") or "numba",
+        lambda choice: choice.kernels_in_use(),
+        lambda choice, name: choice.use_kernels(name),
+    ),
     Watched(
         "numpy's global random generator",
         "numpy",

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..graph import Array
 from ..shapes import size
+from .choice import accelerated
 from .half import in_single
 
 __all__ = [
@@ -130,9 +131,36 @@ class _Rows(NamedTuple):
         return for_a, for_weight, for_bias
 
 
-def _of_layer(a: Array, shape: Sequence[int], eps: float, centred: bool = True) -> _Rows:
+def _of_layer(a: Array, shape: Sequence[int], eps: float, centred: bool) -> _Rows:
     rows = math.prod(a.shape[: a.ndim - len(shape)])
     return _Rows((rows, 1, math.prod(shape), 1), centred, eps)
+
+
+@accelerated
+def normalize_rows(
+    a: Array,
+    weight: Array | None,
+    bias: Array | None,
+    shape: Sequence[int],
+    eps: float,
+    centred: bool,
+) -> Any:
+    """Return layer norm over the last dimensions, or RMS norm if it is not centred."""
+    return _of_layer(a, shape, eps, centred).normalized(a, weight, bias)
+
+
+@accelerated
+def normalize_rows_backward(
+    g: Array,
+    needs: Sequence[bool],
+    a: Array,
+    weight: Array | None,
+    shape: Sequence[int],
+    eps: float,
+    centred: bool,
+) -> tuple[Any, Any, Any]:
+    """Return the gradients of operand, weight and bias."""
+    return _of_layer(a, shape, eps, centred).backward(g, needs, a, weight, shape)
 
 
 def _of_groups(a: Array, groups: int, eps: float) -> _Rows:
@@ -145,7 +173,7 @@ def layer_norm(
     a: Array, weight: Array | None, bias: Array | None, shape: Sequence[int], eps: float
 ) -> Any:
     """Return layer norm over the last dimensions, which are ``shape``."""
-    return _of_layer(a, shape, eps).normalized(a, weight, bias)
+    return normalize_rows(a, weight, bias, shape, eps, True)
 
 
 @in_single
@@ -158,14 +186,13 @@ def layer_norm_backward(
     eps: float,
 ) -> tuple[Any, Any, Any]:
     """Return the gradients of operand, weight and bias."""
-    shape = size(normalized_shape)
-    return _of_layer(a, shape, eps).backward(g, needs, a, weight, shape)
+    return normalize_rows_backward(g, needs, a, weight, size(normalized_shape), eps, True)
 
 
 @in_single
 def rms_norm(a: Array, weight: Array | None, shape: Sequence[int], eps: float) -> Any:
     """Return RMS norm over the last dimensions, which are ``shape``."""
-    return _of_layer(a, shape, eps, centred=False).normalized(a, weight, None)
+    return normalize_rows(a, weight, None, shape, eps, False)
 
 
 @in_single
@@ -178,8 +205,10 @@ def rms_norm_backward(
     eps: float,
 ) -> tuple[Any, Any]:
     """Return the gradients of operand and weight."""
-    rows = _of_layer(a, shape, eps, centred=False)
-    return rows.backward(g, (*needs, False), a, weight, shape)[:2]
+    grads: tuple[Any, ...] = normalize_rows_backward(
+        g, (*needs, False), a, weight, shape, eps, False
+    )
+    return grads[0], grads[1]
 
 
 @in_single

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..graph import Array
+from .choice import accelerated
 
 __all__ = ["BLOCK", "adagrad", "adam", "rmsprop", "sgd", "sweep", "workspace"]
 
@@ -32,6 +33,7 @@ def workspace(dtype: np.dtype[Any]) -> Array:
     return np.empty((3, BLOCK), dtype)
 
 
+@accelerated
 def sweep(
     update: Callable[..., None],
     param: Array,

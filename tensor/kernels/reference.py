@@ -15,15 +15,18 @@ from typing import Any, Final
 import numpy as np
 
 from ..graph import Array
+from .choice import accelerated
 from .half import in_single
 from .scatter import check_rows
 from .special import erf
 
 __all__ = [
     "ACTIVATIONS",
+    "activation_backward",
     "binary_cross_entropy",
     "cross_entropy",
     "cross_entropy_backward",
+    "finish",
     "gelu",
     "linear",
     "linear_backward",
@@ -114,6 +117,7 @@ ACTIVATIONS: Final[dict[str, Callable[..., Any]]] = {
 
 
 @in_single
+@accelerated
 def sum(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
     """Return the sum over the dimensions ``over``; of integers and truth values in int64."""
     return np.sum(a, axis=over, keepdims=keepdim, dtype=None if a.dtype.kind == "f" else np.int64)
@@ -183,11 +187,18 @@ def matmul(a: Array, b: Array) -> Any:
 def linear(a: Array, weight: Array, bias: Array | None, activation: str | None) -> Any:
     """Return ``activation(a @ weight.T + bias)``, written over the product in place."""
     out = np.matmul(_rows(a), weight.T)
+    if bias is not None or activation is not None:
+        finish(out, bias, activation)
+    return out.reshape(*a.shape[:-1], len(weight))
+
+
+@accelerated
+def finish(out: Array, bias: Array | None, activation: str | None) -> None:
+    """Add the bias to a product and apply the activation, in place."""
     if bias is not None:
         np.add(out, bias, out=out)
     if activation is not None:
         ACTIVATIONS[activation](out, out=out)
-    return out.reshape(*a.shape[:-1], len(weight))
 
 
 def linear_backward(
@@ -199,6 +210,22 @@ def linear_backward(
     activation: str | None,
 ) -> tuple[Any, Any, Any]:
     """Return the gradients of ``linear``; the activation's factor is applied once for all three."""
+    rows, total = activation_backward(_rows(g), _rows(out), activation, needs[2])
+    return (
+        np.matmul(rows, weight).reshape(a.shape) if needs[0] else None,
+        _transposed_product(rows, _rows(a)) if needs[1] else None,
+        total,
+    )
+
+
+@accelerated
+def activation_backward(
+    g: Array, out: Array, activation: str | None, summed: bool
+) -> tuple[Array, Array | None]:
+    """Return the gradient before the activation, and its sum over the rows if that is wanted.
+
+    ``g`` and the result of the activation, ``out``, are matrices.
+    """
     if activation == "relu":
         g = masked(g, ~(out <= 0))
     elif activation == "tanh":
@@ -209,12 +236,7 @@ def linear_backward(
         slope = np.subtract(1, out)
         np.multiply(slope, out, out=slope)
         g = np.multiply(g, slope, out=slope)
-    rows = _rows(g)
-    return (
-        np.matmul(rows, weight).reshape(a.shape) if needs[0] else None,
-        _transposed_product(rows, _rows(a)) if needs[1] else None,
-        sum(rows, (0,), False) if needs[2] else None,
-    )
+    return g, sum(g, (0,), False) if summed else None
 
 
 def _transposed_product(a: Array, b: Array) -> Any:
@@ -233,6 +255,7 @@ def _shifted(a: Array, dim: int) -> Array:
 
 
 @in_single
+@accelerated
 def softmax(a: Array, dim: int) -> Any:
     """Return ``exp(a) / sum(exp(a))`` along ``dim``."""
     if a.ndim == 0:
@@ -243,6 +266,7 @@ def softmax(a: Array, dim: int) -> Any:
 
 
 @in_single
+@accelerated
 def log_softmax(a: Array, dim: int) -> Any:
     """Return ``a - log(sum(exp(a)))`` along ``dim``."""
     if a.ndim == 0:
@@ -297,6 +321,7 @@ def binary_cross_entropy(a: Array, target: Array) -> Any:
 
 
 @in_single
+@accelerated
 def cross_entropy(
     a: Array, target: Array, ignore_index: int, reduction: str, label_smoothing: float
 ) -> Any:
@@ -320,6 +345,7 @@ def cross_entropy(
 
 
 @in_single
+@accelerated
 def cross_entropy_backward(
     g: Array,
     needs: Sequence[bool],

@@ -1,0 +1,641 @@
+"""Kernels that numba compiles: the twins of those in this folder that are ``@accelerated``.
+
+This is the only module that imports numba, and it is itself imported by the first call of a
+kernel. A twin takes what the kernel of its name takes, returns the same, and
+``NotImplemented`` for operands that it has no loop for. Loops are compiled for a dtype when they
+first see it, and kept on disk.
+
+Elementwise loops round as numpy does, one operation after the other: scalars are cast to the
+arrays' dtype first, and nothing is contracted, so that results are equal bit for bit. Sums along
+rows are taken in any order (``reassoc``), which lets them use vectors; only float32 is summed so,
+since float64 runs are compared with others to the last digits. NaN is never assumed away.
+Transcendental functions are left to numpy, which has vectors for them where numba has none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import numba
+import numpy as np
+
+from ..graph import Array
+from . import optimizers
+
+__all__ = [
+    "activation_backward",
+    "cross_entropy",
+    "cross_entropy_backward",
+    "finish",
+    "log_softmax",
+    "normalize_rows",
+    "normalize_rows_backward",
+    "softmax",
+    "sum",
+    "sweep",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SINGLE: Final = np.dtype(np.float32)
+DOUBLE: Final = np.dtype(np.float64)
+INDEX: Final = np.dtype(np.int64)
+
+
+def _compiled(function: F, **flags: Any) -> F:
+    flags |= {"nogil": True, "error_model": "numpy"}
+    try:
+        return numba.njit(function, cache=True, **flags)  # type: ignore[no-any-return]
+    except RuntimeError:  # there is no folder to keep it in
+        return numba.njit(function, **flags)  # type: ignore[no-any-return]
+
+
+def _exact(function: F) -> F:
+    """Compile a loop that rounds every operation."""
+    return _compiled(function)
+
+
+def _summing(function: F) -> F:
+    """Compile a loop that may take its sums in any order."""
+    return _compiled(function, fastmath={"contract", "reassoc"})
+
+
+def _alike(dtype: np.dtype[Any], *arrays: Array | None) -> bool:
+    """Return whether the arrays are of this dtype and lie in memory in order."""
+    return all(a is None or (a.dtype == dtype and a.flags.c_contiguous) for a in arrays)
+
+
+def _floating(a: Array, *others: Array | None) -> bool:
+    return a.dtype in (SINGLE, DOUBLE) and _alike(a.dtype, a, *others)
+
+
+# Optimizers. Each loop does in one pass what ``optimizers.sweep`` and the function of the same
+# name do in many; a part of the state that is not there is None.
+
+
+def sweep(
+    update: Callable[..., None],
+    param: Array,
+    grad: Array,
+    state: Mapping[str, Array],
+    work: Array,
+    *,
+    lr: float,
+    weight_decay: float,
+    maximize: bool,
+    decoupled: bool = False,
+    **options: Any,
+) -> Any:
+    """Take one step over flat arrays."""
+    step = _STEPS.get(update)
+    if step is None or not _floating(param, grad, *state.values()):
+        return NotImplemented
+    number = param.dtype.type
+    decay = 0.0
+    if weight_decay != 0:
+        decay = 1 - lr * weight_decay if decoupled else weight_decay
+    kind = 0 if weight_decay == 0 else 2 if decoupled else 1
+    step(param, grad, maximize, kind, number(decay), number, lr, state, **options)
+    return None
+
+
+@_exact
+def _gradient(p: Any, g: Any, maximize: Any, kind: Any, decay: Any) -> Any:
+    """Return the parameter after a decay of its own (kind 2), and the gradient with one (1)."""
+    if maximize:
+        g = -g
+    if kind == 2:
+        p = p * decay
+    elif kind == 1:
+        g = g + p * decay
+    return p, g
+
+
+@_exact
+def _follow(m: Any, g: Any, near: Any, share: Any) -> Any:
+    return m + (g - m) * share if near else g - (g - m) * share
+
+
+def _share(keep: float) -> tuple[bool, float]:
+    """Return from which end a mean is moved, and by how much of the distance."""
+    return (True, 1 - keep) if 1 - keep < 0.5 else (False, 1 - (1 - keep))
+
+
+@_exact
+def _sgd_loop(
+    p: Any, g: Any, m: Any, up: Any, kind: Any, decay: Any, rates: Any, first: Any, nesterov: Any
+) -> None:
+    momentum, fresh, rate = rates
+    for i in range(len(p)):
+        x, h = _gradient(p[i], g[i], up, kind, decay)
+        if m is not None:
+            b = h if first else m[i] * momentum + h * fresh
+            m[i] = b
+            h = h + b * momentum if nesterov else b
+        p[i] = x + h * rate
+
+
+def _sgd(
+    p: Array,
+    g: Array,
+    up: bool,
+    kind: int,
+    decay: Any,
+    number: Any,
+    lr: float,
+    state: Mapping[str, Array],
+    *,
+    momentum: float,
+    dampening: float,
+    nesterov: bool,
+    step: int,
+) -> None:
+    rates = number(momentum), number(1 - dampening), number(-lr)
+    _sgd_loop(p, g, state.get("momentum_buffer"), up, kind, decay, rates, step == 1, nesterov)
+
+
+@_exact
+def _adam_loop(
+    p: Any, g: Any, m: Any, v: Any, top: Any, up: Any, kind: Any, decay: Any, near: Any, rates: Any
+) -> None:
+    share, keep, fresh, root, eps, factor = rates
+    for i in range(len(p)):
+        x, h = _gradient(p[i], g[i], up, kind, decay)
+        a = _follow(m[i], h, near, share)
+        b = v[i] * keep + h * fresh * h
+        m[i] = a
+        v[i] = b
+        if top is not None:
+            largest = top[i]
+            b = largest if largest >= b or largest != largest else b
+            top[i] = b
+        p[i] = x + a * factor / (np.sqrt(b) / root + eps)
+
+
+def _adam(
+    p: Array,
+    g: Array,
+    up: bool,
+    kind: int,
+    decay: Any,
+    number: Any,
+    lr: float,
+    state: Mapping[str, Array],
+    *,
+    betas: tuple[float, float],
+    eps: float,
+    step: int,
+) -> None:
+    beta1, beta2 = betas
+    near, share = _share(beta1)
+    rates = (
+        number(share),
+        number(beta2),
+        number(1 - beta2),
+        number((1 - beta2**step) ** 0.5),
+        number(eps),
+        number(-(lr / (1 - beta1**step))),
+    )
+    m, v, top = state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq")
+    _adam_loop(p, g, m, v, top, up, kind, decay, near, rates)
+
+
+@_exact
+def _rmsprop_loop(
+    p: Any, g: Any, v: Any, m: Any, b: Any, up: Any, kind: Any, decay: Any, near: Any, rates: Any
+) -> None:
+    keep, fresh, share, eps, momentum, rate = rates
+    for i in range(len(p)):
+        x, h = _gradient(p[i], g[i], up, kind, decay)
+        square = v[i] * keep + h * fresh * h
+        v[i] = square
+        if m is not None:
+            mean = _follow(m[i], h, near, share)
+            m[i] = mean
+            square = square - mean * mean
+        size = np.sqrt(square) + eps
+        if b is not None:
+            speed = b[i] * momentum + h / size
+            b[i] = speed
+            p[i] = x + speed * rate
+        else:
+            p[i] = x + h * rate / size
+
+
+def _rmsprop(
+    p: Array,
+    g: Array,
+    up: bool,
+    kind: int,
+    decay: Any,
+    number: Any,
+    lr: float,
+    state: Mapping[str, Array],
+    *,
+    alpha: float,
+    eps: float,
+    momentum: float,
+) -> None:
+    near, share = _share(alpha)
+    rates = tuple(map(number, (alpha, 1 - alpha, share, eps, momentum, -lr)))
+    v, m, b = state["square_avg"], state.get("grad_avg"), state.get("momentum_buffer")
+    _rmsprop_loop(p, g, v, m, b, up, kind, decay, near, rates)
+
+
+@_exact
+def _adagrad_loop(
+    p: Any, g: Any, total: Any, up: Any, kind: Any, decay: Any, eps: Any, rate: Any
+) -> None:
+    for i in range(len(p)):
+        x, h = _gradient(p[i], g[i], up, kind, decay)
+        b = total[i] + h * h
+        total[i] = b
+        p[i] = x + h * rate / (np.sqrt(b) + eps)
+
+
+def _adagrad(
+    p: Array,
+    g: Array,
+    up: bool,
+    kind: int,
+    decay: Any,
+    number: Any,
+    lr: float,
+    state: Mapping[str, Array],
+    *,
+    lr_decay: float,
+    eps: float,
+    step: int,
+) -> None:
+    rate = number(-(lr / (1 + (step - 1) * lr_decay)))
+    _adagrad_loop(p, g, state["sum"], up, kind, decay, number(eps), rate)
+
+
+_STEPS: Final[dict[Callable[..., None], Callable[..., None]]] = {
+    optimizers.sgd: _sgd,
+    optimizers.adam: _adam,
+    optimizers.rmsprop: _rmsprop,
+    optimizers.adagrad: _adagrad,
+}
+
+
+# Layers of matrices.
+
+
+@_exact
+def _finish_loop(out: Any, bias: Any, relu: Any) -> None:
+    zero = out.dtype.type(0)
+    for i in range(out.shape[0]):
+        row = out[i]
+        for j in range(len(row)):
+            x = row[j] + bias[j]
+            row[j] = zero if relu and x <= zero else x
+
+
+def finish(out: Array, bias: Array | None, activation: str | None) -> Any:
+    """Add the bias to a product and apply the activation, in place."""
+    if bias is None or activation not in (None, "relu") or not _floating(out, bias):
+        return NotImplemented
+    _finish_loop(out, bias, activation == "relu")
+    return None
+
+
+@_exact
+def _backward_loop(g: Any, out: Any, slope: Any, before: Any, total: Any) -> None:
+    """Write the gradient before the activation, and add up its rows; either may be None.
+
+    The activation is known by its slope: 0 is none, 1 ReLU, 2 tanh, 3 the sigmoid.
+    """
+    zero, one = g.dtype.type(0), g.dtype.type(1)
+    rows, width = g.shape
+    for i in range(rows):
+        if before is not None:
+            if slope == 1:
+                for j in range(width):
+                    before[i, j] = zero if out[i, j] <= zero else g[i, j]
+            elif slope == 2:
+                for j in range(width):
+                    before[i, j] = g[i, j] * (one - out[i, j] * out[i, j])
+            elif slope == 3:
+                for j in range(width):
+                    before[i, j] = g[i, j] * ((one - out[i, j]) * out[i, j])
+            if total is not None:
+                for j in range(width):
+                    total[j] += before[i, j]
+        elif total is not None:
+            for j in range(width):
+                total[j] += g[i, j]
+
+
+_SLOPES: Final = {"relu": 1, "tanh": 2, "sigmoid": 3}
+
+
+def activation_backward(g: Array, out: Array, activation: str | None, summed: bool) -> Any:
+    """Return the gradient before the activation, and its sum over the rows if that is wanted."""
+    if not _floating(g, out):
+        return NotImplemented
+    before = None if activation is None else np.empty_like(g)
+    total = np.zeros(g.shape[1], g.dtype) if summed else None
+    if before is not None or total is not None:
+        _backward_loop(g, out, _SLOPES.get(activation or "", 0), before, total)
+    return (g if before is None else before), total
+
+
+def sum(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
+    """Return the sum of a matrix over its rows."""
+    if a.ndim != 2 or over != (0,) or not _floating(a):
+        return NotImplemented
+    total = np.zeros(a.shape[1], a.dtype)
+    _backward_loop(a, a, 0, None, total)
+    return total[None] if keepdim else total
+
+
+# Normalisation of rows.
+
+
+@_summing
+def _moments(row: Any, centred: Any, eps: Any) -> Any:
+    """Return the mean of a row and the factor that brings its deviations to size 1."""
+    zero, one = row.dtype.type(0), row.dtype.type(1)
+    count = row.dtype.type(len(row))
+    mean, square = zero, zero
+    if centred:
+        for j in range(len(row)):
+            mean += row[j]
+        mean /= count
+    for j in range(len(row)):
+        square += (row[j] - mean) * (row[j] - mean)
+    return mean, one / np.sqrt(square / count + eps)
+
+
+@_summing
+def _normalize_loop(a: Any, weight: Any, bias: Any, centred: Any, eps: Any, out: Any) -> None:
+    for i in range(a.shape[0]):
+        row, result = a[i], out[i]
+        mean, scale = _moments(row, centred, eps)
+        for j in range(len(row)):
+            x = (row[j] - mean) * scale
+            if weight is not None:
+                x = x * weight[j]
+            if bias is not None:
+                x = x + bias[j]
+            result[j] = x
+
+
+@_summing
+def _normalize_backward_loop(
+    g: Any,
+    a: Any,
+    weight: Any,
+    centred: Any,
+    eps: Any,
+    for_a: Any,
+    for_weight: Any,
+    for_bias: Any,
+) -> None:
+    zero, count = a.dtype.type(0), a.dtype.type(a.shape[1])
+    normal, h = np.empty(a.shape[1], a.dtype), np.empty(a.shape[1], a.dtype)
+    for i in range(a.shape[0]):
+        row, above, result = a[i], g[i], for_a[i]
+        mean, scale = _moments(row, centred, eps)
+        level, along = zero, zero
+        for j in range(len(row)):
+            x = above[j]
+            n = (row[j] - mean) * scale
+            for_weight[j] += x * n
+            for_bias[j] += x
+            if weight is not None:
+                x = x * weight[j]
+            normal[j] = n
+            h[j] = x
+        for j in range(len(row)):
+            level += h[j]
+            along += h[j] * normal[j]
+        level = level / count if centred else zero
+        along /= count
+        for j in range(len(row)):
+            result[j] = (h[j] - normal[j] * along - level) * scale
+
+
+def _rows_of(a: Array, shape: Sequence[int]) -> Array:
+    return a.reshape(-1, math.prod(shape))
+
+
+def normalize_rows(
+    a: Array,
+    weight: Array | None,
+    bias: Array | None,
+    shape: Sequence[int],
+    eps: float,
+    centred: bool,
+) -> Any:
+    """Return layer norm over the last dimensions, or RMS norm if it is not centred."""
+    if a.size == 0 or not _alike(SINGLE, a, weight, bias):
+        return NotImplemented
+    out = np.empty(a.shape, a.dtype)
+    rows, results = _rows_of(a, shape), _rows_of(out, shape)
+    weight, bias = (None if b is None else b.reshape(-1) for b in (weight, bias))
+    _normalize_loop(rows, weight, bias, centred, a.dtype.type(eps), results)
+    return out
+
+
+def normalize_rows_backward(
+    g: Array,
+    needs: Sequence[bool],
+    a: Array,
+    weight: Array | None,
+    shape: Sequence[int],
+    eps: float,
+    centred: bool,
+) -> Any:
+    """Return the gradients of operand, weight and bias."""
+    if a.size == 0 or not _alike(SINGLE, g, a, weight):
+        return NotImplemented
+    for_a = np.empty(a.shape, a.dtype)
+    width = math.prod(shape)
+    for_weight, for_bias = np.zeros((2, width), a.dtype)
+    _normalize_backward_loop(
+        _rows_of(g, shape),
+        _rows_of(a, shape),
+        None if weight is None else weight.reshape(-1),
+        centred,
+        a.dtype.type(eps),
+        _rows_of(for_a, shape),
+        for_weight,
+        for_bias,
+    )
+    return (
+        for_a if needs[0] else None,
+        for_weight.reshape(shape).copy() if needs[1] else None,
+        for_bias.reshape(shape).copy() if needs[2] else None,
+    )
+
+
+# Softmax and its kin, over the last dimension. Of what numpy's kernels do, the exponentials are
+# numpy's here too. The largest of a row need not see NaN, which the sum will.
+
+LANES: Final = 16
+
+
+@_summing
+def _shift_loop(a: Any, out: Any) -> None:
+    lowest = a.dtype.type(-np.inf)
+    width = a.shape[1]
+    whole = width - width % LANES
+    lanes = np.empty(LANES, a.dtype)
+    for i in range(a.shape[0]):
+        row, result = a[i], out[i]
+        top = lowest
+        if whole:
+            lanes[:] = lowest
+            for start in range(0, whole, LANES):
+                for k in range(LANES):
+                    x = row[start + k]
+                    lanes[k] = max(lanes[k], x)
+            for k in range(LANES):
+                top = max(top, lanes[k])
+        for j in range(whole, width):
+            top = max(top, row[j])
+        for j in range(width):
+            result[j] = row[j] - top
+
+
+@_summing
+def _share_loop(e: Any) -> None:
+    """Divide each row by its sum."""
+    for i in range(e.shape[0]):
+        row = e[i]
+        total = row.dtype.type(0)
+        for x in row:
+            total += x
+        for j in range(len(row)):
+            row[j] = row[j] / total
+
+
+@_summing
+def _log_share_loop(e: Any, out: Any) -> None:
+    """Take the logarithm of the sum of each row of ``e`` from that of ``out``."""
+    for i in range(e.shape[0]):
+        total = e.dtype.type(0)
+        for x in e[i]:
+            total += x
+        total = math.log(total)
+        for j in range(e.shape[1]):
+            out[i, j] -= total
+
+
+@_summing
+def _losses_loop(e: Any, shifted: Any, target: Any, ignored: Any) -> Any:
+    """Return the sum of the losses, and how many rows count."""
+    loss, count = 0.0, 0
+    for i in range(len(target)):
+        if target[i] == ignored:
+            continue
+        total = e.dtype.type(0)
+        for x in e[i]:
+            total += x
+        loss += math.log(total) - shifted[i, target[i]]
+        count += 1
+    return loss, count
+
+
+@_summing
+def _probabilities_loop(e: Any, target: Any, ignored: Any, scale: Any) -> None:
+    """Make exponentials into ``softmax * scale``, less ``scale`` at each target."""
+    for i in range(len(target)):
+        row = e[i]
+        counts = target[i] != ignored
+        share = scale if counts else row.dtype.type(0)
+        total = row.dtype.type(0)
+        for x in row:
+            total += x
+        for j in range(len(row)):
+            row[j] = row[j] / total * share
+        if counts:
+            row[target[i]] -= share
+
+
+@_exact
+def _fitting_loop(target: Any, ignored: Any, classes: Any) -> Any:
+    """Return how many rows count, or -1 if a target is no class."""
+    count = 0
+    for t in target:
+        if t != ignored:
+            if t < 0 or t >= classes:
+                return -1
+            count += 1
+    return count
+
+
+def _exponentials(a: Array) -> tuple[Array, Array]:
+    """Return what ``a`` is less than the largest of its row, and the exponentials of that."""
+    shifted = np.empty(a.shape, a.dtype)
+    _shift_loop(a, shifted)
+    return shifted, np.exp(shifted)
+
+
+def softmax(a: Array, dim: int) -> Any:
+    """Return ``exp(a) / sum(exp(a))`` along the last dimension."""
+    if a.ndim == 0 or dim % a.ndim != a.ndim - 1 or a.size == 0 or not _alike(SINGLE, a):
+        return NotImplemented
+    out = np.empty(a.shape, a.dtype)
+    rows = out.reshape(-1, a.shape[-1])
+    _shift_loop(a.reshape(rows.shape), rows)
+    np.exp(rows, out=rows)
+    _share_loop(rows)
+    return out
+
+
+def log_softmax(a: Array, dim: int) -> Any:
+    """Return ``a - log(sum(exp(a)))`` along the last dimension."""
+    if a.ndim == 0 or dim % a.ndim != a.ndim - 1 or a.size == 0 or not _alike(SINGLE, a):
+        return NotImplemented
+    out = np.empty(a.shape, a.dtype)
+    rows = out.reshape(-1, a.shape[-1])
+    _shift_loop(a.reshape(rows.shape), rows)
+    _log_share_loop(np.exp(rows), rows)
+    return out
+
+
+def _counted(a: Array, target: Array, ignore_index: int, label_smoothing: float) -> int:
+    """Return how many rows count; -1 for what numpy's kernel is to look at."""
+    plain = a.ndim == 2 and a.size and target.shape == a.shape[:1] and label_smoothing == 0
+    if not (plain and _alike(SINGLE, a) and _alike(INDEX, target)):
+        return -1
+    return _fitting_loop(target, ignore_index, a.shape[1])  # type: ignore[no-any-return]
+
+
+def cross_entropy(
+    a: Array, target: Array, ignore_index: int, reduction: str, label_smoothing: float
+) -> Any:
+    """Return the cross-entropy of logits (N, C), their mean or sum."""
+    if reduction not in ("mean", "sum") or _counted(a, target, ignore_index, label_smoothing) < 0:
+        return NotImplemented
+    shifted, e = _exponentials(a)
+    loss, count = _losses_loop(e, shifted, target, ignore_index)
+    return np.float32(loss if reduction == "sum" else np.float64(loss) / count)
+
+
+def cross_entropy_backward(
+    g: Array,
+    needs: Sequence[bool],
+    a: Array,
+    target: Array,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+) -> Any:
+    """Return ``softmax(a) * s``, less ``s`` at the target, with ``s = g / rows``."""
+    if reduction not in ("mean", "sum") or g.dtype != SINGLE:
+        return NotImplemented
+    count = _counted(a, target, ignore_index, label_smoothing)
+    if count < 0:
+        return NotImplemented
+    _, e = _exponentials(a)
+    scale = g.reshape(())[()]
+    if reduction == "mean":
+        scale = scale / SINGLE.type(count)
+    _probabilities_loop(e, target, ignore_index, scale)
+    return e, None
