@@ -21,9 +21,12 @@ def planted(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return a * 1
 
 
+OTHER = {"numpy": "numba", "numba": "numpy"}
+
 LEAKS: dict[str, Callable[[], object]] = {
     "grad mode or anomaly mode": lambda: tensor.modes.no_grad().__enter__(),
     "the ops": lambda: tensor.custom_op()(planted),
+    "the kernels in use": lambda: tensor.use_kernels(OTHER[tensor.kernels_in_use()]),
     "numpy's global random generator": np.random.rand,
     "numpy's handling of floating-point errors": lambda: np.seterr(divide="ignore"),
     "the open matplotlib figures": plt.figure,

@@ -102,7 +102,7 @@ class use_kernels:
     def __init__(self, name: str) -> None:
         if name not in KERNELS:
             raise ValueError(f"use_kernels: kernels must be one of {KERNELS}, got {name!r}")
-        if name == "numba" and find_spec("numba") is None:
+        if name == "numba" and not _is_installed(name):
             raise ImportError(
                 "use_kernels: numba is not installed; pip install 'smolgrad[fast]', or use 'numpy'"
             )
@@ -122,8 +122,15 @@ class use_kernels:
         _choose(self._before)
 
 
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ImportError:  # a finder that refuses
+        return False
+
+
 def use_default() -> None:
     """Choose what is to run if nobody says anything."""
     use_kernels(
-        os.environ.get("SMOLGRAD_KERNELS") or ("numpy" if find_spec("numba") is None else "numba")
+        os.environ.get("SMOLGRAD_KERNELS") or ("numba" if _is_installed("numba") else "numpy")
     )
