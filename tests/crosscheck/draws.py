@@ -679,11 +679,20 @@ def _cross_entropy(d: Draft, i: int) -> Call:
     return (i, target), attrs
 
 
+def _weighing(d: Draft, i: int, shape: Callable[[int], tuple[int, ...]]) -> tuple[int, Any]:
+    """An operand of a norm, and its weight; the value i is one or, at times, the other."""
+    count = d.data[i].size
+    if 1 < count <= 3 and d.chance(0.25):
+        return d.leaf(shape(count)), d.viewed(i, (count,))
+    return i, None
+
+
 @draws("layer_norm")
 def _layer_norm(d: Draft, i: int) -> Call:
+    i, weight = _weighing(d, i, lambda n: (2, n))
     i = d.with_ndim(i, 1, 4)
     shape = d.data[i].shape
-    last = shape[-d.integer(1, len(shape) + 1) :]
+    last = shape[-1 if weight is not None else -d.integer(1, len(shape) + 1) :]
     if math.prod(last) < 2:
         return None
     i = d.into(i, -4.0, 4.0)
@@ -692,18 +701,20 @@ def _layer_norm(d: Draft, i: int) -> Call:
     if variances.size and variances.min() < 0.05:
         return None
     operands = [d.other(last) if d.chance(0.7) else None for _ in range(2)]
+    operands[0] = operands[0] if weight is None else weight
     return (i, *operands), {"normalized_shape": last, "eps": d.choose([1e-5, 0.125])}
 
 
 @draws("rms_norm")
 def _rms_norm(d: Draft, i: int) -> Call:
+    i, given = _weighing(d, i, lambda n: (2, n))
     i = d.into(d.with_ndim(i, 1, 4), -4.0, 4.0)
     shape = d.data[i].shape
-    last = shape[-d.integer(1, len(shape) + 1) :]
+    last = shape[-1 if given is not None else -d.integer(1, len(shape) + 1) :]
     squares = np.square(d.data[i]).mean(tuple(range(-len(last), 0))) if math.prod(last) else 0
     if np.size(squares) and np.min(squares) < 0.05:
         return None
-    weight = d.other(last) if d.chance(0.7) else None
+    weight = given if given is not None else d.other(last) if d.chance(0.7) else None
     return (i, weight), {"normalized_shape": last, "eps": d.choose([1e-5, 0.125])}
 
 
@@ -711,6 +722,9 @@ def _channels(d: Draft, i: int, least: float) -> int | None:
     """The value i as (N, C, ...), if every channel's variance is large enough."""
     i = d.into(d.with_ndim(i, 2, 4), -4.0, 4.0)
     a = d.data[i]
+    if a.size > 1 and a.size == a.shape[1]:  # one element in every channel
+        i = d.viewed(i, (a.size, 1))
+        a = d.data[i]
     count = a.size // max(a.shape[1], 1)
     over = (0, *range(2, a.ndim))
     return i if count > 1 and a.size and a.var(over).min() >= least else None
@@ -718,6 +732,7 @@ def _channels(d: Draft, i: int, least: float) -> int | None:
 
 @draws("group_norm")
 def _group_norm(d: Draft, i: int) -> Call:
+    i, weight = _weighing(d, i, lambda n: (1, n, 3))
     i = d.into(d.with_ndim(i, 2, 4), -4.0, 4.0)
     channels = d.data[i].shape[1]
     groups = channels if channels and d.chance(0.4) else 1
@@ -725,6 +740,7 @@ def _group_norm(d: Draft, i: int) -> Call:
     if not a.size or a.reshape(len(a), groups, -1).var(-1).min() < 0.05:
         return None
     operands = [d.other((channels,)) if d.chance(0.6) else None for _ in range(2)]
+    operands[0] = operands[0] if weight is None else weight
     return (i, *operands), {"num_groups": groups, "eps": d.choose([1e-5, 0.125])}
 
 
@@ -736,6 +752,7 @@ def _batch_moments(d: Draft, i: int) -> Call:
 
 @draws("batch_norm")
 def _batch_norm(d: Draft, i: int) -> Call:
+    i, weight = _weighing(d, i, lambda n: (3, n))
     place = _channels(d, i, 0.05)
     if place is None:
         return None
@@ -745,6 +762,7 @@ def _batch_norm(d: Draft, i: int) -> Call:
     else:
         statistics = d.into(d.other((2, channels)), 0.25, 4.0)
     operands = [d.other((channels,)) if d.chance(0.6) else None for _ in range(2)]
+    operands[0] = operands[0] if weight is None else weight
     return (place, statistics, *operands), {"eps": d.choose([1e-5, 0.125])}
 
 

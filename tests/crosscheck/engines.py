@@ -78,6 +78,8 @@ def _torch_call(step: Step, operands: list[Any], same: Any) -> Any:
     if step.op in SPECIAL:
         return special(step, operands)
     function, attrs = CASES[step.op].torch, _attrs(step, same)
+    if step.op == "cast":  # of the same dtype, it would be the operand itself
+        return function(*operands, **attrs).clone()
     if step.op in ("getitem", "setitem"):
         attrs["index"] = _forwards(attrs["index"], operands[0].shape)
     return function(operands, **attrs) if VOCAB[step.op].variadic else function(*operands, **attrs)

@@ -220,9 +220,17 @@ class Draft:
         return len(self.data) - 1
 
     def can_change(self, i: int) -> bool:
-        """Whether the value i may be changed in place: a result of which nobody has a copy."""
-        entry, array = self.entries[i], self.data[i]
-        return isinstance(entry, Step) and self.grads[i] and array.flags.writeable
+        """Whether the value i may be changed in place: a result that gradients flow through.
+
+        What was detached from it would change too, which in ``micro`` is a constant.
+        """
+        array = self.data[i]
+        detached = (
+            isinstance(e, Step) and e.op == "detach" and np.shares_memory(self.data[k], array)
+            for k, e in enumerate(self.entries)
+        )
+        is_result = isinstance(self.entries[i], Step) and self.grads[i]
+        return is_result and array.flags.writeable and not any(detached)
 
     def _came(self, array: Array, short: bool, grad: bool) -> None:
         self.data.append(array)
@@ -414,4 +422,9 @@ def _ended(draft: Draft, seed: int) -> Program | None:
 
 def pairs(ops: Sequence[str]) -> list[tuple[str, str]]:
     """Every ordered pair of ops of which the second can take a result of the first."""
-    return [(p, q) for p in ops for q in ops if draws.gives(p) in draws.takes(q)]
+    return [
+        (p, q)
+        for p in ops
+        for q in ops
+        if draws.gives(p) in draws.takes(q) and (p, q) != ("detach", "hook")  # nothing to hook
+    ]
