@@ -46,6 +46,7 @@ test-browser: $(STAMPS)/test ## run the tests of the players in headless Chromiu
 
 prove: $(STAMPS)/test ## hold the engines against each other in full; goes on where it was stopped
 	$(RUN) -m tests.crosscheck.prove $(ARGS)
+	$(RUN) -m tests.crosscheck.digits
 
 check: $(STAMPS)/check ## lint, formatting and types
 	$(RUN) -m ruff check .
