@@ -109,21 +109,28 @@ class Op:
         self.operands = tuple(name.lstrip("*") for name in spec.inputs)
         self.rules = {name: Rule.of(rule) for name, rule in rules.items()}
         self.fused = None if fused is None else Rule.of(fused)
-        self._plans: dict[tuple[bool, ...], tuple[tuple[int, ...], bool]] = {}
+        # What the rules ask for by name and, where that is an operand or its shape, which one.
+        places = {name: i for i, name in enumerate(self.operands)}
+        places |= {f"{name}_shape": i for name, i in places.items()}
+        asked = [*self.rules.values(), *([] if self.fused is None else [self.fused])]
+        self.asked = {name: places.get(name) for rule in asked for name in rule.names}
+        # Places of operands that may be absent, and of those that may be of any dtype.
+        self.optional = {i for i, name in enumerate(spec.inputs) if name in spec.optional}
+        self.free = {i for i, domain in enumerate(spec.domain) if domain in ("bool", "index")}
+        # What ``plan`` has worked out; nothing of variadic ops, as there is no end of patterns.
+        self.plans: dict[tuple[bool, ...], tuple[tuple[int, ...], bool]] = {}
 
     def plan(self, needs: tuple[bool, ...]) -> tuple[tuple[int, ...], bool]:
         """Return which operands the rules mention, and whether they mention ``out``."""
-        if self.variadic:  # not kept, as there is no end of patterns
+        if self.variadic:
             names = self._mentioned((True,))
             wanted = sum(needs)
             others = (i for i, need in enumerate(needs) if wanted > need)
             return tuple(others) if "others" in names else (), "out" in names
-        plan = self._plans.get(needs)
-        if plan is None:
-            names = self._mentioned(needs)
-            kept = tuple(i for i, name in enumerate(self.operands) if name in names)
-            plan = self._plans[needs] = (kept, "out" in names)
-        return plan
+        names = self._mentioned(needs)
+        kept = tuple(i for i, name in enumerate(self.operands) if name in names)
+        self.plans[needs] = kept, "out" in names
+        return self.plans[needs]
 
     def _mentioned(self, needs: tuple[bool, ...]) -> set[str]:
         """Return all names that the rules of the operands that need a gradient ask for."""
@@ -304,18 +311,22 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
     needed = False
     common = None  # the one floating dtype of all operands, as long as there is one
     for operand in inputs:
-        if not isinstance(operand, Tensor):
+        if isinstance(operand, Tensor):
+            array = operand._array
+            dtype = array.dtype
+            if common is not dtype and len(arrays) not in op.free:
+                if common is not None or dtype.kind != "f":
+                    common = None
+                    break
+                common = dtype
+            if operand.node is not None or operand._requires_grad:
+                needed = True
+            arrays.append(array)
+        elif operand is None and len(arrays) in op.optional:
+            arrays.append(None)
+        else:
             common = None
             break
-        array = operand._array
-        arrays.append(array)
-        if common is not array.dtype:
-            if common is not None or array.dtype.kind != "f":
-                common = None
-                break
-            common = array.dtype
-        if operand.node is not None or operand._requires_grad:
-            needed = True
     if common is None:
         arrays = quietly().run(convert, op.spec, op.policy, inputs)
         needed = any(isinstance(operand, Tensor) and operand.requires_grad for operand in inputs)
@@ -408,37 +419,34 @@ def _record(
     result: Tensor,
 ) -> None:
     """Give ``result`` its node. Nothing else makes one."""
-    if result.data.dtype.kind != "f":
+    out = result._array
+    if out.dtype.kind != "f":
         return  # no gradient flows through integers
     edges: list[Edge] = []
     needs: list[bool] = []
     for operand, array in zip(inputs, arrays, strict=True):
-        if not isinstance(operand, Tensor):
-            edge: Edge = _constant(operand, array)
-        elif operand.node is not None:
-            edge = operand.node
-        elif operand._requires_grad:
-            edge = operand
-        else:
-            edge = _constant(operand, array)
-        edges.append(edge)
-        needs.append(type(edge) is not Constant)
-    positions, keep_out = op.plan(tuple(needs))
+        edge: Edge | None = None
+        if isinstance(operand, Tensor):
+            edge = operand if operand.node is None and operand._requires_grad else operand.node
+        needs.append(edge is not None)
+        edges.append(_constant(operand, array) if edge is None else edge)
+    pattern = tuple(needs)
+    positions, keep_out = op.plans.get(pattern) or op.plan(pattern)
     names = _names(op, arrays) if op.variadic else op.operands
     saved: dict[str, Saved] = {}
     for i in positions:
         array, operand = arrays[i], inputs[i]
         if array is None:
             continue
-        if isinstance(operand, Tensor) and operand.data is array:
+        if isinstance(operand, Tensor) and operand._array is array:
             version = operand._version or operand._shared_version()
         else:
             version = Version()  # a converted operand's memory is nobody else's
         saved[names[i]] = Saved(array, version, version.count)
     if keep_out:
         version = result._version or result._shared_version()
-        saved["out"] = Saved(result.data, version, version.count)
-    result.node = Node(op.name, tuple(edges), attrs, saved, result.data)
+        saved["out"] = Saved(out, version, version.count)
+    result.node = Node(op.name, tuple(edges), attrs, saved, out)
 
 
 def _constant(operand: Any, array: Any) -> Constant:

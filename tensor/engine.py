@@ -159,11 +159,15 @@ def _seeds(name: str, outputs: list[Tensor], given: Any) -> list[Tensor]:
                     f"{name}: grad can be implicitly created only for scalar outputs, got shape "
                     f"{tensor.shape}; pass a gradient of that shape or reduce it first"
                 )
-            seed = Tensor._wrap(np.ones(tensor.shape, tensor.dtype))
+            one = np.empty(tensor.shape, tensor.dtype)
+            one.fill(1)
+            seed = Tensor._wrap(one)
             tracer = TRACER.get()
             if tracer is not None:
                 tracer.constant(seed)
-        elif not isinstance(seed, Tensor):
+            seeds.append(seed)
+            continue
+        if not isinstance(seed, Tensor):
             seed = Tensor(seed)
         if seed.shape != tensor.shape:
             raise ShapeError(
@@ -208,10 +212,11 @@ class _Pass:
             self.order = [node for node in self.order if id(node) in useful]
         runs = set()
         for node in self.order:
-            if not (self.targets and id(node) in self.targets and not self._needed(node)):
-                _check(node, node.saved)
-                if node.recipe is not None:
-                    runs.add(node.recipe.run)
+            if self.targets and id(node) in self.targets and not self._needed(node):
+                continue
+            _check(node, node.saved)
+            if node.recipe is not None:
+                runs.add(node.recipe.run)
         for run in runs:
             run.check()
         for root, seed in zip(roots, seeds, strict=True):
@@ -244,27 +249,35 @@ class _Pass:
 
     def run(self) -> dict[int, tuple[Tensor, Gradient]]:
         """Return the gradient of every target (or leaf, or retained Tensor) that one reached."""
-        with modes.set_grad_enabled(self.graph):
-            anomaly = modes.is_anomaly_enabled()
-            for node in self.order:
-                g = self.grads.pop(id(node), None)
-                if g is None:
-                    continue
-                if node.hooks:
-                    g = self._hooked(node.hooks, g, node)
-                self._keep(node, g)
-                if self.useful is None or self._needed(node):
-                    self._visit(node, g, anomaly)
-                    if not self.keep:
-                        node.saved = node.recipe = None
-            for key, tensor in self.leaves.items():
-                g = self.grads.pop(key)
-                if tensor._hooks:
-                    g = self._hooked(tensor._hooks, g, tensor)
-                    self.owned.discard(key)
-                if self.targets is None or key in self.targets:
-                    self.found[key] = (tensor, g if key in self.owned else self._copied(g))
+        if self.record:
+            with modes.set_grad_enabled(self.graph):
+                self._walk()
+        else:  # on ndarrays, of which nothing is recorded
+            self._walk()
         return self.found
+
+    def _walk(self) -> None:
+        anomaly = modes.is_anomaly_enabled()
+        grads, useful = self.grads, self.useful
+        for node in self.order:
+            g = grads.pop(id(node), None)
+            if g is None:
+                continue
+            if node.hooks:
+                g = self._hooked(node.hooks, g, node)
+            if self.targets is not None or node.retains is not None:
+                self._keep(node, g)
+            if useful is None or self._needed(node):
+                self._visit(node, g, anomaly)
+                if not self.keep:
+                    node.saved = node.recipe = None
+        for key, tensor in self.leaves.items():
+            g = grads.pop(key)
+            if tensor._hooks:
+                g = self._hooked(tensor._hooks, g, tensor)
+                self.owned.discard(key)
+            if self.targets is None or key in self.targets:
+                self.found[key] = (tensor, g if key in self.owned else self._copied(g))
 
     def _copied(self, g: Gradient) -> Gradient:
         """Return ``g`` in memory of its own."""
@@ -283,7 +296,8 @@ class _Pass:
     def _hooked(self, hooks: dict[object, Callable[..., Any]], g: Gradient, edge: Edge) -> Gradient:
         for hook in list(hooks.values()):
             seen = self._copied(g)
-            replaced = hook(seen if self.record else Tensor._wrap(seen))
+            with modes.set_grad_enabled(self.graph):
+                replaced = hook(seen if self.record else Tensor._wrap(seen))
             if replaced is None:
                 continue
             if not isinstance(replaced, Tensor) or replaced.shape != edge.shape:
@@ -300,14 +314,15 @@ class _Pass:
     def _visit(self, node: Node, g: Gradient, anomaly: bool) -> None:
         """Pass the gradient of ``node`` on to its operands."""
         op = _op(node)
-        useful = self.useful
+        useful, record = self.useful, self.record
         needs = [
-            not isinstance(edge, Constant) and (useful is None or id(edge) in useful)
+            type(edge) is not Constant and (useful is None or id(edge) in useful)
             for edge in node.inputs
         ]
         saved = node.saved if node.recipe is None else self._made_again(node.recipe)
         values = self._arguments(op, node, saved)
-        if op.fused is not None and not self.record:
+        grads: Any
+        if op.fused is not None and not record:
             given = {name: values[name] for name in op.fused.names}
             grads = quietly().run(op.fused.function, g, needs, **given)
         elif op.variadic:
@@ -320,9 +335,8 @@ class _Pass:
                 )
         else:
             grads = [self._pulled(node, i, g, values) if n else None for i, n in enumerate(needs)]
-        record = self.record
-        for i, (edge, need) in enumerate(zip(node.inputs, needs, strict=True)):
-            if not need:
+        for i, edge in enumerate(node.inputs):
+            if not needs[i]:
                 continue
             gradient = grads[i]
             if gradient is None:
@@ -338,7 +352,8 @@ class _Pass:
             # unless a rule that is not ours has kept it.
             fresh = op.trusted and array.base is None and array is not passed
             if fresh and saved:
-                fresh = all(array is not kept.array for kept in saved.values())
+                for kept in saved.values():
+                    fresh = fresh and array is not kept.array
             self._add(edge, gradient, fresh)
 
     def _arguments(self, op: Op, node: Node, saved: Mapping[str, Saved] | None) -> dict[str, Any]:
@@ -446,27 +461,31 @@ def _arguments(
     """Return everything that the rules of ``op`` may ask for by name."""
     _check(node, saved)
     assert saved is not None
-    values: dict[str, Any] = {"attrs": node.attrs, **node.attrs}
+    attrs = node.attrs
+    values: dict[str, Any]
     if op.variadic:
-        values["shapes"] = [edge.shape for edge in node.inputs]
+        values = {"attrs": attrs, **attrs, "shapes": [edge.shape for edge in node.inputs]}
         others: list[Any] = [None] * len(node.inputs)
         values["others"] = others
         for i, edge in enumerate(node.inputs) if saved else ():
             kept = saved.get(_operand(op, i))
             if kept is not None:
                 others[i] = _revived(kept, edge) if record else kept.array
-    else:
-        for name, edge in zip(op.operands, node.inputs, strict=True):
-            values[name + "_shape"] = edge.shape
-            values.setdefault(name, None)  # an optional operand that was not given
-            if record and name in saved:
-                values[name] = _revived(saved[name], edge)
-    if record:
         if "out" in saved:
-            values["out"] = _revived(saved["out"], node)
-    else:
-        for name, kept in saved.items():
-            values[name] = kept.array
+            values["out"] = _revived(saved["out"], node) if record else saved["out"].array
+        return values
+    values = {}
+    for name, place in op.asked.items():
+        if name in saved:
+            kept = saved[name]
+            edge = node if place is None else node.inputs[place]
+            values[name] = _revived(kept, edge) if record else kept.array
+        elif name in attrs:
+            values[name] = attrs[name]
+        elif name == "attrs":
+            values[name] = attrs
+        elif place is not None:  # a shape, or an operand that is not there or not needed
+            values[name] = node.inputs[place].shape if name not in op.operands else None
     return values
 
 
