@@ -8,6 +8,7 @@ from .ops import *  # noqa: F403 - every op is public; functions of the same nam
 
 from . import composite, functions, nn, ops, optim, random, selection
 from .checkpoint import checkpoint
+from .compiler import compile
 from .composite import *  # noqa: F403
 from .custom import custom_op, remove_op
 from .dtypes import float16, float32, float64, int32, int64
@@ -43,6 +44,7 @@ __all__ = [
     "Tensor",
     "backward",
     "checkpoint",
+    "compile",
     "custom_op",
     "default_generator",
     "detect_anomaly",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -180,6 +181,31 @@ def _seeds(name: str, outputs: list[Tensor], given: Any) -> list[Tensor]:
     return seeds
 
 
+@dataclass(frozen=True)
+class Pullback:
+    """A hand-fused pullback with all but the arrays it is called with.
+
+    Attributes:
+        function: called as ``function(g, needs, ...)``.
+        needs: of which operands a gradient is wanted.
+        names: what the arrays after ``g`` are called.
+        attrs: what else it is given by name.
+    """
+
+    function: Callable[..., Any]
+    needs: tuple[bool, ...]
+    names: tuple[str, ...]
+    attrs: Mapping[str, Any]
+
+    def __call__(self, g: Array, *arrays: Array) -> tuple[Array | None, ...]:
+        """Return one gradient for each operand, None where none is wanted."""
+        named = dict(zip(self.names, arrays, strict=True))
+        grads = self.function(g, self.needs, **named, **self.attrs)
+        return tuple(
+            np.asarray(grad) if need else None for grad, need in zip(grads, self.needs, strict=True)
+        )
+
+
 class _Pass:
     """One backward pass, from checked outputs and seeds to gradients by target."""
 
@@ -194,7 +220,8 @@ class _Pass:
     ) -> None:
         self.graph = record
         # A pass that is traced runs on the recording ops too, though it may record nothing.
-        self.record = record or TRACER.get() is not None
+        self.tracer = TRACER.get()
+        self.record = record or self.tracer is not None
         self.keep = keep
         self.grads: dict[int, Gradient] = {}
         self.owned: set[int] = set()
@@ -325,6 +352,8 @@ class _Pass:
         if op.fused is not None and not record:
             given = {name: values[name] for name in op.fused.names}
             grads = quietly().run(op.fused.function, g, needs, **given)
+        elif op.fused is not None and self._whole(op):
+            grads = self._fused(op, g, needs, values)
         elif op.variadic:
             values["needs"] = needs
             grads = self._pulled(node, 0, g, values)
@@ -358,6 +387,27 @@ class _Pass:
 
     def _arguments(self, op: Op, node: Node, saved: Mapping[str, Saved] | None) -> dict[str, Any]:
         return _arguments(op, node, saved, self.record)
+
+    def _whole(self, op: Op) -> bool:
+        """Return whether a traced pass calls the hand-fused pullback of ``op``."""
+        # What that of ``linear`` calls is in the vocabulary, and stays open to fusing.
+        return (
+            self.tracer is not None and self.tracer.whole and not self.graph and op.name != "linear"
+        )
+
+    def _fused(self, op: Op, g: Tensor, needs: list[bool], values: Mapping[str, Any]) -> list[Any]:
+        """Return what a hand-fused pullback yields, as Tensors, and write it down."""
+        assert op.fused is not None
+        assert self.tracer is not None
+        given = {name: values[name] for name in op.fused.names}
+        operands = {name: value for name, value in given.items() if isinstance(value, Tensor)}
+        attrs = {name: value for name, value in given.items() if name not in operands}
+        pull = Pullback(op.fused.function, tuple(needs), tuple(operands), attrs)
+        sources = [g, *operands.values()]
+        arrays: tuple[Array | None, ...] = quietly().run(pull, *(x.data for x in sources))
+        shown = {"needs": pull.needs, **attrs}
+        self.tracer.several(f"{op.name}_backward", pull, sources, arrays, shown)
+        return [None if array is None else Tensor._wrap(array) for array in arrays]
 
     def _made_again(self, recipe: Recipe | None) -> dict[str, Saved] | None:
         """Return what a node had to save, from its twin in a second run of a part of the graph."""
@@ -548,7 +598,9 @@ def _operand(op: Op, i: int) -> str:
 
 def _collect(tensor: Tensor, value: Gradient) -> None:
     """Add a finished gradient to a Tensor's ``grad``."""
-    before = tensor._grad
+    before, tracer = tensor._grad, TRACER.get()
+    if tracer is not None:
+        tracer.gathered(tensor)
     if before is None and isinstance(value, Tensor):
         tensor._grad = value
     elif before is None:

@@ -10,13 +10,19 @@ import numpy as np
 from .dispatch import quietly
 from .graph import Array
 from .tensor import Tensor
+from .tracing import TRACER
 
 __all__ = ["clear_grad", "replace_grad"]
 
 
 def clear_grad(tensor: Tensor, set_to_none: bool) -> None:
     """Drop the gradient of ``tensor``, or set it to 0."""
-    if set_to_none:
+    tracer = TRACER.get()
+    if tracer is not None and not set_to_none and tensor.grad is not None:
+        zero = Tensor._wrap(np.zeros(tensor.shape, tensor.dtype))
+        tracer.constant(zero)
+        tensor.grad = zero
+    elif set_to_none:
         tensor.grad = None
     elif tensor.grad is not None:
         replace_grad(tensor.grad, tensor, lambda array, out: np.copyto(out, 0))

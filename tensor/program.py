@@ -17,7 +17,7 @@ from .graph import Constant
 from .tensor import Tensor
 from .tracing import TRACER, Argument, Captured, Edge, Instruction, Tracer
 
-__all__ = ["Program", "trace"]
+__all__ = ["EDGES", "Program", "leaves", "mapped", "record", "tensors", "trace"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Program:
     def inputs(self) -> tuple[Edge, ...]:
         """What it yields: results, gradients, and effects that nothing else uses."""
         used = {id(edge) for instruction in self.instructions for edge in instruction.inputs}
-        yields = [leaf for leaf in _leaves(self.outputs) if isinstance(leaf, _EDGES)]
+        yields = [leaf for leaf in leaves(self.outputs) if isinstance(leaf, EDGES)]
         yields += [edge for _, edge in self.gradients]
         yields += [i for i in self.instructions if i.effect is not None and id(i) not in used]
         return tuple({id(edge): edge for edge in yields}.values())
@@ -65,7 +65,7 @@ class Program:
             TypeError: another number of Tensors.
             ShapeError: another shape or dtype.
         """
-        given = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        given = tensors((args, kwargs))
         self.check(given)
         values: dict[int, Any] = {
             id(argument): tensor.data
@@ -75,20 +75,22 @@ class Program:
             arrays = [_value(values, edge) for edge in instruction.inputs]
             if instruction.effect is not None:
                 out = instruction.effect(*arrays)
+            elif instruction.kernel is not None:
+                out = quietly().run(instruction.kernel, *arrays)
             else:
                 op = OPS[instruction.op]
                 operands = (arrays,) if op.variadic else arrays
                 out = quietly().run(op.kernel, *operands, **instruction.attrs)
-            values[id(instruction)] = np.asarray(out) if out is not None else None
+            values[id(instruction)] = out if out is None or type(out) is tuple else np.asarray(out)
         for leaf, edge in self.gradients:
             if isinstance(leaf, Captured):
                 tensor = leaf.tensor
             else:
                 tensor = given[self.arguments.index(leaf)]
             tensor.grad = Tensor._wrap(_value(values, edge))
-        return _mapped(
+        return mapped(
             self.outputs,
-            lambda leaf: Tensor._wrap(_value(values, leaf)) if isinstance(leaf, _EDGES) else leaf,
+            lambda leaf: Tensor._wrap(_value(values, leaf)) if isinstance(leaf, EDGES) else leaf,
         )
 
     def check(self, given: list[Tensor]) -> None:
@@ -130,7 +132,7 @@ class Program:
             lines.append(f"  %{i}{result} = {ins.op}({', '.join(words)}){place}")
         for leaf, edge in self.gradients:
             lines.append(f"  {leaf.label}.grad = {named(edge)}")
-        returned = _mapped(self.outputs, lambda x: _Bare(named(x)) if isinstance(x, _EDGES) else x)
+        returned = mapped(self.outputs, lambda x: _Bare(named(x)) if isinstance(x, EDGES) else x)
         lines.append(f"  return {returned!r}")
         return "\n".join(lines)
 
@@ -146,7 +148,7 @@ class _Bare(str):
         return str(self)
 
 
-_EDGES = Instruction | Argument | Captured | Constant
+EDGES = Instruction | Argument | Captured | Constant
 
 
 def trace(function: Callable[..., Any]) -> Callable[..., Program]:
@@ -173,70 +175,77 @@ def trace(function: Callable[..., Any]) -> Callable[..., Program]:
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Program:
-        if TRACER.get() is not None:
-            raise RuntimeError("trace: a function is being traced already; trace the outer one")
-        tracer = Tracer()
-        given = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        arguments = tuple(tracer.argument(t, t.label or f"x{i}") for i, t in enumerate(given))
-        token = TRACER.set(tracer)
-        try:
-            with modes.tracing():
-                result = function(*args, **kwargs)
-        finally:
-            TRACER.reset(token)
-        outputs = _mapped(result, lambda x: tracer.edge(x) if isinstance(x, Tensor) else x)
-        leaves: list[tuple[Argument | Captured, Tensor]] = [
-            *zip(arguments, given, strict=True),
-            *((captured, captured.tensor) for captured in tracer.captured),
-        ]
-        gradients = tuple(
-            (leaf, tracer.edge(tensor.grad))
-            for leaf, tensor in leaves
-            if tensor.is_leaf and tensor.grad is not None and tracer.knows(tensor.grad)
-        )
-        name = getattr(function, "__name__", type(function).__name__)
-        return Program(
-            name,
-            arguments,
-            tuple(tracer.captured),
-            tuple(tracer.instructions),
-            outputs,
-            gradients,
-        )
+        return record(function, args, kwargs, Tracer())[0]
 
     return run
 
 
+def record(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tracer: Tracer
+) -> tuple[Program, Any]:
+    """Run ``function`` under a tracer; return the program and what the function returned."""
+    if TRACER.get() is not None:
+        raise RuntimeError("trace: a function is being traced already; trace the outer one")
+    given = tensors((args, kwargs))
+    arguments = tuple(tracer.argument(t, t.label or f"x{i}") for i, t in enumerate(given))
+    token = TRACER.set(tracer)
+    try:
+        with modes.tracing():
+            result = function(*args, **kwargs)
+    finally:
+        TRACER.reset(token)
+    outputs = mapped(result, lambda x: tracer.edge(x) if isinstance(x, Tensor) else x)
+    reached: list[tuple[Argument | Captured, Tensor]] = [
+        *zip(arguments, given, strict=True),
+        *((captured, captured.tensor) for captured in tracer.captured),
+    ]
+    gradients = tuple(
+        (leaf, tracer.edge(tensor.grad))
+        for leaf, tensor in reached
+        if tensor.is_leaf and tensor.grad is not None and tracer.knows(tensor.grad)
+    )
+    name = getattr(function, "__name__", type(function).__name__)
+    program = Program(
+        name, arguments, tuple(tracer.captured), tuple(tracer.instructions), outputs, gradients
+    )
+    return program, result
+
+
+def tensors(tree: Any) -> list[Tensor]:
+    """Return the Tensors in tuples, lists and dicts, in order."""
+    return [leaf for leaf in leaves(tree) if isinstance(leaf, Tensor)]
+
+
 def _value(values: Mapping[int, Any], edge: Edge) -> Any:
     if isinstance(edge, Captured):
-        return edge.tensor.data
+        return edge.array
     if isinstance(edge, Constant):
         return edge.array
     return values[id(edge)]
 
 
-def _leaves(tree: Any) -> Iterator[Any]:
+def leaves(tree: Any) -> Iterator[Any]:
     """Yield what tuples, lists and dicts hold, in order."""
     if isinstance(tree, Constant):  # a tuple too
         yield tree
     elif isinstance(tree, Mapping):
         for value in tree.values():
-            yield from _leaves(value)
+            yield from leaves(value)
     elif isinstance(tree, tuple | list):
         for value in tree:
-            yield from _leaves(value)
+            yield from leaves(value)
     else:
         yield tree
 
 
-def _mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
+def mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
     """Return ``tree`` with ``function`` applied to what its tuples, lists and dicts hold."""
     if isinstance(tree, Constant):  # a tuple too
         return function(tree)
     if isinstance(tree, Mapping):
-        return {key: _mapped(value, function) for key, value in tree.items()}
+        return {key: mapped(value, function) for key, value in tree.items()}
     if isinstance(tree, tuple | list):
-        parts = [_mapped(value, function) for value in tree]
+        parts = [mapped(value, function) for value in tree]
         return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
     return function(tree)
 

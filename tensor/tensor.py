@@ -240,6 +240,9 @@ class Tensor(InPlace, Composite):
                 raise ShapeError(f"grad has shape {value.shape}, but the Tensor has {self.shape}")
             if value.dtype != self.dtype:
                 raise RuntimeError(f"grad has dtype {value.dtype}, but the Tensor has {self.dtype}")
+        tracer = TRACER.get()
+        if tracer is not None:
+            tracer.cleared.add(id(self))
         self._grad = value
 
     def backward(

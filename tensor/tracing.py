@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -40,14 +41,28 @@ class Argument:
 class Captured:
     """A Tensor that the traced function used without being given it: a parameter, say.
 
-    A replay uses what it holds at that time.
+    A replay uses what it holds at that time. If ``leaf`` is given, the Tensor is the gradient that
+    this leaf had collected before, and a replay uses what the leaf has collected then.
     """
 
     label: str
     tensor: Tensor
+    leaf: Tensor | None = None
     op: str = field(default="", init=False)
     inputs: tuple[()] = field(default=(), init=False)
     attrs: Mapping[str, Any] = field(default_factory=dict, init=False)
+
+    @property
+    def array(self) -> Array:
+        """What it holds now."""
+        if self.leaf is None:
+            return self.tensor._array
+        if self.leaf._grad is None:
+            raise RuntimeError(
+                f"{self.label}: the traced function added to a gradient that was there already, "
+                "and now there is none; trace it again"
+            )
+        return self.leaf._grad._array
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -77,6 +92,8 @@ class Instruction:
         module: the name of the module that called it, or "".
         effect: what a replay calls with the arrays of the inputs, instead of the op's kernel. It
             may overwrite them.
+        kernel: what is called instead of the op's kernel, and has no effect. It may return several
+            arrays; instructions named "part" take one of them each.
     """
 
     op: str
@@ -87,6 +104,7 @@ class Instruction:
     module: str = ""
     effect: Callable[..., Any] | None = None
     label: str = ""
+    kernel: Callable[..., Any] | None = None
 
 
 Edge: TypeAlias = Instruction | Argument | Captured | Constant
@@ -105,11 +123,22 @@ def pausing() -> Iterator[None]:
 
 
 class Tracer:
-    """Writes down the instructions of one run."""
+    """Writes down the instructions of one run.
 
-    def __init__(self) -> None:
+    Args:
+        whole: write a hand-fused pullback down as one instruction, not as what its rule calls.
+
+    Attributes:
+        modules: the modules that were called, each once.
+        cleared: the ids of the leaves whose gradients were dropped.
+    """
+
+    def __init__(self, whole: bool = False) -> None:
+        self.whole = whole
         self.instructions: list[Instruction] = []
         self.captured: list[Captured] = []
+        self.modules: dict[int, Any] = {}
+        self.cleared: set[int] = set()
         self._edges: dict[int, Edge] = {}  # by the id of the array that holds the elements
         self._alive: list[Any] = []  # so that no id is used twice
         self._modules: list[str] = []
@@ -141,6 +170,45 @@ class Tracer:
             self._enter(tensor._array, edge)
             self._alive.append(tensor)
         return edge
+
+    def gathered(self, leaf: Tensor) -> None:
+        """Take note that ``grad`` of a leaf is about to be added to."""
+        grad = leaf._grad
+        if grad is not None and id(grad._array) not in self._edges:
+            label = self._names.get(id(leaf)) or leaf.label or f"t{len(self.captured)}"
+            edge = Captured(f"{label}.grad", grad, leaf)
+            self.captured.append(edge)
+            self._enter(grad._array, edge)
+            self._alive.append(grad)
+
+    def several(
+        self,
+        name: str,
+        kernel: Callable[..., Sequence[Array | None]],
+        operands: Sequence[Tensor],
+        results: Sequence[Array | None],
+        attrs: Mapping[str, Any],
+    ) -> None:
+        """Write down what yields several arrays, or None for some, and has no effect.
+
+        Args:
+            name: what it is called.
+            kernel: what a replay calls with the arrays of the operands.
+            operands: what it takes.
+            results: what it yielded.
+            attrs: what else a reader should know.
+        """
+        inputs = tuple(self.edge(tensor) for tensor in operands)
+        boolean, module = np.dtype(bool), self._module()
+        whole = Instruction(name, inputs, attrs, (), boolean, module, kernel=kernel)
+        self._write(whole, None)
+        for i, array in enumerate(results):
+            if array is not None:
+                place, part = {"index": i}, itemgetter(i)
+                self._write(
+                    Instruction("part", (whole,), place, array.shape, array.dtype, kernel=part),
+                    array,
+                )
 
     def note(
         self,
@@ -210,6 +278,7 @@ class Tracer:
     @contextmanager
     def inside(self, module: Any) -> Iterator[None]:
         """Be inside a call of ``module``, named as in the first module that was called."""
+        self.modules[id(module)] = module
         if id(module) not in self._names:
             self._alive.append(module)
             prefix = self._module()

@@ -28,6 +28,9 @@ __all__ = [
     "group_norm_backward",
     "layer_norm",
     "layer_norm_backward",
+    "layer_norm_backward_into",
+    "layer_norm_into",
+    "layer_norm_room",
     "rms_norm",
     "rms_norm_backward",
 ]
@@ -70,6 +73,12 @@ class _Rows(NamedTuple):
         """The shape in which a weight or bias of G times C numbers is broadcast."""
         return (*self.shape[1:3], 1)
 
+    @property
+    def room(self) -> tuple[int, int, int, int, int]:
+        """The shape of the memory that ``backward`` works in: that of two blocks."""
+        width = math.prod(self.shape[1:]) * 8
+        return (2, min(self.shape[0], max(1, BLOCK // max(1, width // 2))), *self.shape[1:])
+
     def _normalize(self, a: Array, out: Array) -> Array:
         """Write ``(a - mean) / sqrt(var + eps)`` to ``out`` and return the factor."""
         if self.centred:
@@ -79,9 +88,12 @@ class _Rows(NamedTuple):
         np.multiply(a, scale, out=out)
         return scale
 
-    def normalized(self, a: Array, weight: Array | None, bias: Array | None) -> Array:
+    def normalized(
+        self, a: Array, weight: Array | None, bias: Array | None, out: Array | None = None
+    ) -> Array:
         """Return ``a`` normalised, weighted and shifted."""
-        out = np.empty(a.shape, a.dtype)
+        if out is None:
+            out = np.empty(a.shape, a.dtype)
         rows, results = a.reshape(self.shape), out.reshape(self.shape)
         for part in _blocks(rows):
             block = results[part]
@@ -93,20 +105,35 @@ class _Rows(NamedTuple):
         return out
 
     def backward(
-        self, g: Array, needs: Sequence[bool], a: Array, weight: Array | None, affine: Any
+        self,
+        g: Array,
+        needs: Sequence[bool],
+        a: Array,
+        weight: Array | None,
+        affine: Any,
+        out: Sequence[Array | None] | None = None,
+        memory: Array | None = None,
     ) -> tuple[Any, Any, Any]:
         """Return the gradients of operand, weight and bias, the latter two of shape ``affine``.
 
         With ``n`` for what is normalised and ``h = g weight``, that of the operand is
         ``scale (h - mean(h) - n mean(h n))``; the normalised values are recomputed, not kept.
+        ``out`` is where to write them, and ``memory`` what ``room`` asks for.
         """
-        for_a = np.empty(a.shape, g.dtype) if needs[0] else None
-        for_weight, for_bias = (np.zeros(affine, g.dtype) if need else None for need in needs[1:])
+        if out is None:
+            shapes = a.shape, affine, affine
+            out = [
+                np.empty(shape, g.dtype) if need else None
+                for shape, need in zip(shapes, needs, strict=True)
+            ]
+        for_a, for_weight, for_bias = out
+        for total in (for_weight, for_bias):
+            if total is not None:
+                total.fill(0)
         g, rows = g.reshape(self.shape), a.reshape(self.shape)
         gradients = None if for_a is None else for_a.reshape(self.shape)
-        first = next(_blocks(rows), slice(0, 0))
         # Memory that is used again is in the cache.
-        memory = np.empty_like(rows[first]), np.empty_like(rows[first])
+        memory = np.empty(self.room, a.dtype) if memory is None else memory
         for part in _blocks(rows):
             block = g[part]
             normal, weighted = (array[: len(block)] for array in memory)
@@ -187,6 +214,37 @@ def layer_norm_backward(
 ) -> tuple[Any, Any, Any]:
     """Return the gradients of operand, weight and bias."""
     return normalize_rows_backward(g, needs, a, weight, size(normalized_shape), eps, True)
+
+
+def layer_norm_into(
+    out: Array,
+    a: Array,
+    weight: Array | None,
+    bias: Array | None,
+    shape: Sequence[int],
+    eps: float,
+) -> None:
+    """Write layer norm over the last dimensions, which are ``shape``, to ``out``."""
+    _of_layer(a, shape, eps, True).normalized(a, weight, bias, out)
+
+
+def layer_norm_backward_into(
+    out: Sequence[Array | None],
+    memory: Array,
+    g: Array,
+    a: Array,
+    weight: Array | None,
+    shape: Sequence[int],
+    eps: float,
+) -> None:
+    """Write the gradients of operand, weight and bias to ``out``, those that are not None there."""
+    needs = [array is not None for array in out]
+    _of_layer(a, shape, eps, True).backward(g, needs, a, weight, shape, out, memory)
+
+
+def layer_norm_room(a: Array, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of the memory that ``layer_norm_backward_into`` is given."""
+    return _of_layer(a, shape, 0.0, True).room
 
 
 @in_single

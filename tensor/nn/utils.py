@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from ..gradients import replace_grad
 from ..graph import Array
 from ..modes import no_grad
 from ..tensor import Tensor
+from ..tracing import TRACER, Tracer
 
 __all__ = [
     "clip_grad_norm_",
@@ -59,6 +61,16 @@ def clip_grad_norm_(
     if not max_norm >= 0:
         raise ValueError(f"{name}: max_norm must be 0 or more, got {max_norm}")
     listed = _with_gradients(name, parameters)
+    tracer = TRACER.get()
+    if tracer is not None:
+
+        def clip(*arrays: Array) -> tuple[Array, ...]:
+            total = _total_norm(name, _wrapped(arrays), norm_type, error_if_nonfinite)
+            factor = min(max_norm / (total.item() + _MARGIN), 1.0)  # NaN where the norm is
+            return total.data, *(array * array.dtype.type(factor) for array in arrays)
+
+        norm: Tensor = _traced(tracer, name, listed, clip)
+        return norm
     total = _total_norm(name, [gradient for _, gradient in listed], norm_type, error_if_nonfinite)
     factor = max_norm / (total.item() + _MARGIN)
     if not factor >= 1:  # NaN too
@@ -76,7 +88,15 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     """
     if not clip_value >= 0:
         raise ValueError(f"clip_grad_value_: clip_value must be 0 or more, got {clip_value}")
-    for parameter, gradient in _with_gradients("clip_grad_value_", parameters):
+    listed, tracer = _with_gradients("clip_grad_value_", parameters), TRACER.get()
+    if tracer is not None:
+
+        def clip(*arrays: Array) -> tuple[Array | None, ...]:
+            return None, *(np.clip(array, -clip_value, clip_value) for array in arrays)
+
+        _traced(tracer, "clip_grad_value_", listed, clip)
+        return
+    for parameter, gradient in listed:
         replace_grad(
             gradient, parameter, lambda g, out: np.clip(g, -clip_value, clip_value, out=out)
         )
@@ -89,7 +109,16 @@ def get_total_norm(
 
     Arguments and errors as for ``clip_grad_norm_``.
     """
-    listed = _listed("get_total_norm", tensors)
+    listed, tracer = _listed("get_total_norm", tensors), TRACER.get()
+    if tracer is not None:
+
+        def norm(*arrays: Array) -> tuple[Array]:
+            wrapped = _wrapped(arrays)
+            return (_total_norm("get_total_norm", wrapped, norm_type, error_if_nonfinite).data,)
+
+        (total,) = quietly().run(norm, *(tensor.data for tensor in listed))
+        tracer.several("get_total_norm", norm, listed, (total,), {})
+        return Tensor._wrap(total)
     return _total_norm("get_total_norm", listed, norm_type, error_if_nonfinite)
 
 
@@ -143,6 +172,29 @@ def _with_gradients(
     """Return every parameter that has a gradient, once, and its gradient."""
     once = {id(parameter): parameter for parameter in _listed(name, parameters)}
     return [(p, p.grad) for p in once.values() if p.grad is not None]
+
+
+def _wrapped(arrays: Iterable[Array]) -> list[Tensor]:
+    return [Tensor._wrap(array) for array in arrays]
+
+
+def _traced(
+    tracer: Tracer,
+    name: str,
+    listed: Sequence[tuple[Tensor, Tensor]],
+    kernel: Callable[..., Sequence[Array | None]],
+) -> Any:
+    """Write down a change of gradients: ``kernel`` makes of them a result and the new ones.
+
+    Where a function is traced they are new arrays, for a replay cannot see what is done to old
+    ones.
+    """
+    sources = [gradient for _, gradient in listed]
+    result, *changed = arrays = quietly().run(kernel, *(source.data for source in sources))
+    tracer.several(name, kernel, sources, arrays, {})
+    for (parameter, _), array in zip(listed, changed, strict=True):
+        parameter._grad = None if array is None else Tensor._wrap(array)
+    return None if result is None else Tensor._wrap(result)
 
 
 def _total_norm(

@@ -21,10 +21,15 @@ class Slot:
     A backward pass puts the gradient there, if nobody still looks at the last one: a Tensor that
     was ``grad``, kept by the user, never changes. Who looks is read off the reference counts, since
     every view of the flat array holds it.
+
+    Attributes:
+        view: the place.
+        mirror: the same memory, for one who writes there too; who holds it does not look.
     """
 
-    def __init__(self, view: Array) -> None:
+    def __init__(self, view: Array, mirror: Array) -> None:
         self.view = view
+        self.mirror = mirror
         self._idle = 0, 0
 
     def rest(self) -> None:
@@ -131,7 +136,8 @@ class Flat:
     def _renew(self) -> None:
         """Make room for gradients, and tell the parameters where."""
         self.grad = np.empty_like(self.data)
-        self._slots = [Slot(view) for view in self.views(self.grad)]
+        mirror = np.asarray(self.grad.data)  # a memoryview, whose views do not hold ``grad`` itself
+        self._slots = list(map(Slot, self.views(self.grad), self.views(mirror)))
         for param, slot in zip(self.params, self._slots, strict=True):
             param._slot = slot
         for slot in self._slots:

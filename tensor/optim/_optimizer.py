@@ -6,7 +6,7 @@ import copy
 import functools
 import inspect
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -34,6 +34,21 @@ class _Run(NamedTuple):
     first: int
     last: int
     age: int
+
+
+class TakenStep:
+    """What a replay calls in the place of an optimizer's step."""
+
+    def __init__(self, optimizer: Optimizer, params: Sequence[Tensor]) -> None:
+        self.optimizer = optimizer
+        self.params = params
+
+    def __call__(self, *gradients: Array) -> None:
+        """Take a step with these gradients of the parameters."""
+        for param, gradient in zip(self.params, gradients, strict=True):
+            if param._grad is None or param._grad._array is not gradient:
+                param.grad = Tensor._wrap(gradient)
+        self.optimizer._step()
 
 
 class Optimizer:
@@ -200,13 +215,7 @@ class Optimizer:
     def _traced_step(self, tracer: Tracer) -> None:
         """Take a step, and have every replay take one with the gradients of that time."""
         params = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
-
-        def again(*gradients: Array) -> None:
-            for param, gradient in zip(params, gradients, strict=True):
-                param.grad = Tensor._wrap(gradient)
-            self._step()
-
-        tracer.effect(type(self).__name__, again, [p.grad for p in params])
+        tracer.effect(type(self).__name__, TakenStep(self, params), [p.grad for p in params])
         with pausing():
             self._step()
 
