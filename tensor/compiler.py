@@ -13,6 +13,7 @@ import numpy as np
 
 from . import modes
 from .fuse import optimized, overwrites
+from .kernels.choice import kernels_in_use
 from .plan import Plan, StalePlanError
 from .program import Program, mapped, record, tensors
 from .tensor import Tensor
@@ -28,7 +29,8 @@ class _Entry:
     """One program, when it may be used, and its plan."""
 
     def __init__(self, program: Program, tracer: Tracer, given: Any) -> None:
-        self.program = optimized(program)
+        self.fast = kernels_in_use() == "numba"
+        self.program = optimized(program, self.fast)
         self.given = given  # so that nothing with the id of a static argument takes its place
         self.modules = [(module, module.training) for module in tracer.modules.values()]
         added = {id(captured.leaf) for captured in program.captured}
@@ -69,11 +71,11 @@ class _Entry:
         if overwrites(self.program):
             return self.program(*given)
         if self.plan is None:
-            self.plan = Plan(self.program, given)
+            self.plan = Plan(self.program, given, self.fast)
         try:
             return self.plan(given)
         except StalePlanError:
-            self.plan = Plan(self.program, given)
+            self.plan = Plan(self.program, given, self.fast)
             return self.plan(given)
 
 
@@ -107,7 +109,7 @@ class Compiled:
         """Replay the function, or trace it if it has not been called like this before."""
         if TRACER.get() is not None or modes.is_anomaly_enabled():
             return self.function(*args, **kwargs)
-        key = (modes.is_grad_enabled(), *_signature((args, kwargs)))
+        key = (modes.is_grad_enabled(), kernels_in_use(), *_signature((args, kwargs)))
         with self._lock:
             entry = self._found(key)
             if entry is None:

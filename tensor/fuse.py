@@ -26,6 +26,7 @@ __all__ = [
     "folded",
     "is_basic",
     "is_view",
+    "is_whole",
     "merged",
     "optimized",
     "overwrites",
@@ -43,9 +44,9 @@ VIEWS = RESHAPES | {"transpose", "permute", "expand", "diagonal", "unfold"}
 _DRAWS = frozenset({"uniform", "normal", "integers", "permutation", "bernoulli"})
 
 
-def optimized(program: Program) -> Program:
-    """Return a program with all passes applied."""
-    return pruned(merged(split(without_copies(folded(program)))))
+def optimized(program: Program, fast: bool = False) -> Program:
+    """Return a program with all passes applied; ``fast`` if numba's kernels are to run it."""
+    return pruned(merged(split(without_copies(folded(program)), fast)))
 
 
 def is_basic(index: Any) -> bool:
@@ -73,6 +74,15 @@ def root(edge: Edge) -> Edge:
     while is_view(edge):
         edge = edge.inputs[0]  # type: ignore[assignment]
     return edge
+
+
+def is_whole(edge: Edge) -> bool:
+    """Return whether ``edge`` is all of its root in the same order, as far as can be said."""
+    while is_view(edge):
+        if edge.op not in RESHAPES:
+            return False
+        edge = edge.inputs[0]  # type: ignore[assignment]
+    return True
 
 
 def overwrites(program: Program) -> bool:
@@ -156,28 +166,43 @@ def without_copies(program: Program) -> Program:
     return rewritten(program, visit)
 
 
-def split(program: Program) -> Program:
-    """Return a program in which cross-entropy and its gradient are made of a log-softmax.
+def split(program: Program, fast: bool) -> Program:
+    """Return a program in which cross-entropy and its gradient begin with the same instructions.
 
-    It is the same in both, and may then be computed once.
+    These are a log-softmax, or the exponentials that it is made of where the kernels are those that
+    numba compiles.
     """
 
     def is_plain(a: Edge, attrs: Mapping[str, Any]) -> bool:
         return len(a.shape) == 2 and a.dtype != np.float16 and not attrs["label_smoothing"]
 
-    def log_softmax(a: Edge, ins: Instruction) -> Instruction:
-        return Instruction("log_softmax", (a,), {"dim": -1}, a.shape, a.dtype, ins.module)
+    def beginning(a: Edge, target: Edge, ins: Instruction) -> list[Instruction]:
+        """Return what both have in common."""
+        if not shares(a, target, ins):
+            return [Instruction("log_softmax", (a,), {"dim": -1}, a.shape, a.dtype, ins.module)]
+        shifted = hidden("shifted", (a,), {}, a.shape, ins, fast)
+        return [shifted, Instruction("exp", (shifted,), {}, a.shape, a.dtype, ins.module)]
+
+    def shares(a: Edge, target: Edge, ins: Instruction) -> bool:
+        kinds = a.dtype == np.float32 and target.dtype == np.int64 and 0 not in a.shape
+        return fast and kinds and is_whole(a) and ins.attrs["reduction"] in ("mean", "sum")
 
     def visit(ins: Instruction) -> Edge | list[Instruction]:
         if ins.op == "cross_entropy" and is_plain(ins.inputs[0], ins.attrs):
             a, target = ins.inputs
-            log_p = log_softmax(a, ins)
-            return [log_p, hidden("nll", (log_p, target), _loss(ins), ins.shape, ins)]
+            first = beginning(a, target, ins)
+            name = "losses" if len(first) == 2 else "nll"
+            inputs = (*reversed(first), target)
+            return [*first, hidden(name, inputs, _loss(ins), ins.shape, ins, fast)]
         if ins.op == "cross_entropy_backward" and is_plain(ins.inputs[1], ins.attrs):
             g, a, target = ins.inputs
-            log_p = log_softmax(a, ins)
-            return [log_p, hidden("nll_backward", (g, log_p, target), _loss(ins), a.shape, ins)]
-        if ins.op == "part" and ins.inputs[0].op == "nll_backward":
+            first = beginning(a, target, ins)
+            if len(first) == 2:
+                name, inputs = "probabilities", (first[1], target, g)
+            else:
+                name, inputs = "nll_backward", (g, first[0], target)
+            return [*first, hidden(name, inputs, _loss(ins), a.shape, ins, fast)]
+        if ins.op == "part" and ins.inputs[0].op in ("nll_backward", "probabilities"):
             return ins.inputs[0]
         return ins
 
@@ -194,15 +219,15 @@ def hidden(
     attrs: Mapping[str, Any],
     shape: tuple[int, ...],
     place: Instruction,
-    dtype: np.dtype[Any] | None = None,
+    fast: bool,
 ) -> Instruction:
     """Return an instruction that is in no vocabulary, but among the kernels that write into memory.
 
-    Its dtype is that of its first input, if none is given.
+    Its dtype is that of its first input.
     """
-    kept = inputs[0].dtype if dtype is None else dtype
-    kernel = functools.partial(computed, name, attrs, shape, kept)
-    return Instruction(name, inputs, attrs, shape, kept, place.module, kernel=kernel)
+    dtype = inputs[0].dtype
+    kernel = functools.partial(computed, name, attrs, shape, dtype, fast)
+    return Instruction(name, inputs, attrs, shape, dtype, place.module, kernel=kernel)
 
 
 def merged(program: Program) -> Program:

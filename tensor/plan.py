@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 from .dispatch import OPS, quietly
 from .fuse import RESHAPES, is_view
 from .graph import Array, Constant
-from .kernels.into import ELEMENTWISE, INTO, UFUNCS, Call, Room, several
+from .kernels.into import ELEMENTWISE, Call, Room, calls, several
 from .optim._flat import Slot
 from .optim._optimizer import TakenStep
 from .program import EDGES, Program, leaves, mapped
@@ -57,10 +57,16 @@ class Plan:
     """A program with memory of its own, which runs it as often as wanted.
 
     One thread at a time runs it; others wait.
+
+    Args:
+        program: what to run.
+        given: arguments for it; others of their shapes and dtypes may come later.
+        fast: whether to use the loops that numba compiles.
     """
 
-    def __init__(self, program: Program, given: Sequence[Tensor]) -> None:
+    def __init__(self, program: Program, given: Sequence[Tensor], fast: bool = False) -> None:
         self.program = program
+        self._fast = fast
         self._lock = threading.RLock()
         self._arrays: dict[int, Any] = {}  # by the id of the edge
         self._stores: dict[int, _Store] = {}
@@ -90,9 +96,9 @@ class Plan:
         self._spans: list[slice] = []
         self._calls: list[Call] = []
         for i in range(len(program.instructions)):
-            calls = self._bind(i)
-            self._spans.append(slice(len(self._calls), len(self._calls) + len(calls)))
-            self._calls += calls
+            bound = self._bind(i)
+            self._spans.append(slice(len(self._calls), len(self._calls) + len(bound)))
+            self._calls += bound
         self._dependents = self._find_dependents()
 
     # Planning.
@@ -202,7 +208,7 @@ class Plan:
 
     def _overwritten(self, ins: Instruction, place: int, store: _Store) -> _Store | None:
         """Return the store of an operand that the result may be written over, if there is one."""
-        if ins.effect is not None or ins.kernel is not None or ins.op not in ELEMENTWISE:
+        if ins.effect is not None or ins.op not in ELEMENTWISE:
             return None
         stores = [self._stores.get(id(edge)) for edge in ins.inputs]
         for edge, below in zip(ins.inputs, stores, strict=True):
@@ -246,7 +252,7 @@ class Plan:
         ins = self.program.instructions[i]
         if id(ins) in self._parts:
             outs = self._outs(ins)
-            return several(ins.op, self._rooms[i], outs, ins.kernel, self._inputs(ins))
+            return several(ins.op, self._rooms[i], outs, ins.kernel, self._inputs(ins), self._fast)
         if ins.op == "part" and ins.kernel is not None:
             return []
         if id(ins) in self._views and ins.effect is None:
@@ -262,20 +268,12 @@ class Plan:
             out = self._out(ins)
             return [(_effected, (out, ins.effect, arrays))]
         out = self._out(ins)
+        found = calls(ins.op, ins.attrs, self._rooms[i], out, arrays, self._fast)
+        if found is not None:
+            return found
         if ins.kernel is not None:
-            calls = (
-                INTO[ins.op](ins.attrs, self._rooms[i], out, *arrays) if ins.op in INTO else None
-            )
-            return calls or [(_computed, (out, ins.kernel, arrays, {}))]
+            return [(_computed, (out, ins.kernel, arrays, {}))]
         op = OPS[ins.op]
-        calls = None
-        half = any(array is not None and array.dtype == np.float16 for array in [out, *arrays])
-        if not half and ins.op in INTO:
-            calls = INTO[ins.op](ins.attrs, self._rooms[i], out, *arrays)
-        elif not half and ins.op in UFUNCS:
-            calls = [(UFUNCS[ins.op], (*arrays, out))]
-        if calls is not None:
-            return calls
         operands = [arrays] if op.variadic else arrays
         return [(_computed, (out, op.kernel, operands, dict(ins.attrs)))]
 

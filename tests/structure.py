@@ -17,7 +17,7 @@ PYPROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_
 EXTRAS: Final[dict[str, list[str]]] = PYPROJECT["project"]["optional-dependencies"]
 
 # The modules that exist to use an optional library and are themselves imported lazily.
-BUILT_ON: Final = {"tensor/kernels/jit.py": "numba"}
+BUILT_ON: Final = {"tensor/kernels/fast.py": "numba", "tensor/kernels/jit.py": "numba"}
 
 # The engines that a demo may compare this one with, where they are installed.
 COMPARED: Final = {"autograd", "jax", "torch"}

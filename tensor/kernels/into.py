@@ -19,7 +19,7 @@ from ..graph import Array
 from ..shapes import axis, reduced, size
 from . import norms, reference, scatter
 
-__all__ = ["ELEMENTWISE", "INTO", "UFUNCS", "Call", "Room", "computed", "several"]
+__all__ = ["ELEMENTWISE", "INTO", "UFUNCS", "Call", "Room", "calls", "computed", "several"]
 
 Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -67,7 +67,7 @@ UFUNCS: Final[Mapping[str, np.ufunc]] = {
 
 # Ops whose result may be written over an operand of its shape and dtype.
 ELEMENTWISE: Final = frozenset(UFUNCS) | {
-    *("masked", "maximum", "minimum", "reciprocal", "relu", "sigmoid", "square")
+    *("masked", "maximum", "minimum", "probabilities", "reciprocal", "relu", "sigmoid", "square")
 }
 
 
@@ -429,24 +429,68 @@ def layer_norm(
     return [(norms.layer_norm_into, (out, a, weight, bias, shape, attrs["eps"]))]
 
 
-def computed(name: str, attrs: Any, shape: tuple[int, ...], dtype: Any, *arrays: Array) -> Array:
+def calls(
+    name: str, attrs: Any, room: Room, out: Array, arrays: Sequence[Any], fast: bool
+) -> list[Call] | None:
+    """Return the calls that compute an op, or None if there is no entry for such operands.
+
+    Args:
+        name: of the op.
+        attrs: its attributes.
+        room: scratch memory.
+        out: the result.
+        arrays: the operands.
+        fast: whether to try the loops that numba compiles first.
+    """
+    if any(array is not None and array.dtype == np.float16 for array in (out, *arrays)):
+        return None  # halves are worked on in single precision, which takes copies
+    found: list[Call] | None = None
+    if fast and name in _loops():
+        found = _loops()[name](attrs, room, out, *arrays)
+    if found is None and name in INTO:
+        found = INTO[name](attrs, room, out, *arrays)
+    if found is None and name in UFUNCS:
+        found = [(UFUNCS[name], (*arrays, out))]
+    return found
+
+
+def _loops() -> Mapping[str, Callable[..., list[Call] | None]]:
+    from .fast import FAST
+
+    return FAST
+
+
+def computed(
+    name: str, attrs: Any, shape: tuple[int, ...], dtype: Any, fast: bool, *arrays: Array
+) -> Array:
     """Return what the calls of an entry compute, in memory of its own."""
     out = np.empty(shape, dtype)
-    for function, arguments in INTO[name](attrs, Room(), out, *arrays) or ():
+    for function, arguments in calls(name, attrs, Room(), out, arrays, fast) or ():
         function(*arguments)
     return out
 
 
 def several(
-    name: str, room: Room, outs: Sequence[Array | None], kernel: Any, arrays: Sequence[Array]
+    name: str,
+    room: Room,
+    outs: Sequence[Array | None],
+    kernel: Any,
+    arrays: Sequence[Array],
+    fast: bool,
 ) -> list[Call]:
     """Return the calls of what yields several arrays."""
     if name == "layer_norm_backward" and arrays[0].dtype != np.float16:
         g, *operands = arrays
         named = {**dict(zip(kernel.names, operands, strict=True)), **kernel.attrs}
+        outs = [*outs, *[None] * (3 - len(outs))]
+        if fast:
+            from .fast import layer_norm_backward
+
+            found = layer_norm_backward(room, outs, g, named)
+            if found is not None:
+                return found
         a, weight, shape = named["a"], named["weight"], size(named["normalized_shape"])
         memory = room("blocks", norms.layer_norm_room(a, shape), a.dtype)
-        outs = [*outs, *[None] * (3 - len(outs))]
         into = norms.layer_norm_backward_into
         return [(into, (outs, memory, g, a, weight, shape, named["eps"]))]
     return [(_copied, (outs, kernel, arrays))]

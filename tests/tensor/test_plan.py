@@ -10,11 +10,13 @@ import pytest
 
 import tensor
 from tensor import Tensor, fuse, nn, optim, trace
+from tensor.kernels.choice import kernels_in_use
 from tensor.plan import Plan
 
 
 def plan(function: Any, *args: Tensor) -> Plan:
-    return Plan(fuse.optimized(trace(function)(*args)), args)
+    fast = kernels_in_use() == "numba"
+    return Plan(fuse.optimized(trace(function)(*args), fast), args, fast)
 
 
 def test_memory_is_used_again() -> None:

@@ -1,0 +1,185 @@
+"""Entries like those of ``into``, made of the loops in ``jit``: imported where numba's kernels run.
+
+They are tried first, and are None for operands that a loop is not made for. The loops are those
+that the ops call themselves, so that the bits are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ..graph import Array
+from ..shapes import reduced, size
+from . import jit
+from .into import Call, Room
+from .scatter import check_rows
+
+__all__ = ["FAST"]
+
+FAST: Final[dict[str, Callable[..., list[Call] | None]]] = {}
+
+
+def _fast(builder: Callable[..., list[Call] | None]) -> Callable[..., list[Call] | None]:
+    FAST[builder.__name__] = builder
+    return builder
+
+
+@_fast
+def linear(
+    attrs: Any, room: Room, out: Array, a: Array, weight: Array, bias: Array | None
+) -> list[Call] | None:
+    activation = attrs["activation"]
+    plain = a.flags.c_contiguous and jit._floating(out, bias)
+    if bias is None or activation not in (None, "relu") or not plain:
+        return None
+    rows = math.prod(a.shape[:-1])
+    a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, len(weight))
+    return [
+        (np.matmul, (a, weight.T, out)),
+        (jit._finish_loop, (out, bias, activation == "relu")),
+    ]
+
+
+@_fast
+def sum(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
+    if a.ndim != 2 or reduced(attrs["dim"], 2) != (0,) or not jit._floating(a):
+        return None
+    total = out.reshape(a.shape[1])
+    return [(total.fill, (0,)), (jit._backward_loop, (a, a, 0, None, total))]
+
+
+def _rows(a: Array) -> Array:
+    return a.reshape(-1, a.shape[-1])
+
+
+def _is_rows(attrs: Any, a: Array) -> bool:
+    last = a.ndim > 0 and attrs["dim"] % a.ndim == a.ndim - 1
+    return last and a.size > 0 and jit._alike(jit.SINGLE, a)
+
+
+@_fast
+def softmax(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
+    if not _is_rows(attrs, a):
+        return None
+    rows = _rows(out)
+    return [
+        (jit._shift_loop, (_rows(a), rows)),
+        (np.exp, (rows, rows)),
+        (jit._share_loop, (rows,)),
+    ]
+
+
+@_fast
+def log_softmax(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
+    if not _is_rows(attrs, a):
+        return None
+    rows = _rows(out)
+    e = room("e", rows.shape, rows.dtype)
+    return [
+        (jit._shift_loop, (_rows(a), rows)),
+        (np.exp, (rows, e)),
+        (jit._log_share_loop, (e, rows)),
+    ]
+
+
+# Cross-entropy, of exponentials that it shares with its gradient.
+
+
+@_fast
+def shifted(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
+    """``a`` (N, C) less the largest of each row."""
+    return [(jit._shift_loop, (a, out))]
+
+
+@_fast
+def losses(
+    attrs: Any, room: Room, out: Array, e: Array, shifted: Array, target: Array
+) -> list[Call] | None:
+    """The cross-entropy of logits of which ``e`` are the exponentials, after a shift."""
+    return [(_losses, (out, e, shifted, target, attrs["ignore_index"], attrs["reduction"]))]
+
+
+def _losses(
+    out: Array, e: Array, shifted: Array, target: Array, ignored: int, reduction: str
+) -> None:
+    _counted(e, target, ignored)
+    loss, count = jit._losses_loop(e, shifted, target, ignored)
+    out[...] = loss if reduction == "sum" else np.float64(loss) / count
+
+
+@_fast
+def probabilities(
+    attrs: Any, room: Room, out: Array, e: Array, target: Array, g: Array
+) -> list[Call] | None:
+    """The gradient by logits of which ``e`` are the exponentials, after a shift."""
+    over = out.ctypes.data == e.ctypes.data
+    copied: list[Call] = [] if over else [(np.copyto, (out, e))]
+    given = out, target, g, attrs["ignore_index"], attrs["reduction"]
+    return [*copied, (_probabilities, given)]
+
+
+def _probabilities(e: Array, target: Array, g: Array, ignored: int, reduction: str) -> None:
+    count = _counted(e, target, ignored)
+    scale = g[()]
+    if reduction == "mean":
+        scale = scale / jit.SINGLE.type(count)
+    jit._probabilities_loop(e, target, ignored, scale)
+
+
+def _counted(e: Array, target: Array, ignored: int) -> int:
+    """Return how many rows count."""
+    count: int = jit._fitting_loop(target, ignored, e.shape[1])
+    if count < 0:
+        check_rows(target[target != ignored], e.shape[1], what="target")
+    return count
+
+
+# Normalisation.
+
+
+@_fast
+def layer_norm(
+    attrs: Any, room: Room, out: Array, a: Array, weight: Array | None, bias: Array | None
+) -> list[Call] | None:
+    if a.size == 0 or not jit._alike(jit.SINGLE, a, weight, bias):
+        return None
+    shape = size(attrs["normalized_shape"])
+    rows, results = (jit._rows_of(array, shape) for array in (a, out))
+    weight, bias = (None if b is None else b.reshape(-1) for b in (weight, bias))
+    eps = a.dtype.type(attrs["eps"])
+    return [(jit._normalize_loop, (rows, weight, bias, True, eps, results))]
+
+
+def layer_norm_backward(
+    room: Room, outs: Sequence[Array | None], g: Array, named: dict[str, Any]
+) -> list[Call] | None:
+    """Return the calls for the gradients of operand, weight and bias, which are written to outs."""
+    a, weight, shape = named["a"], named["weight"], size(named["normalized_shape"])
+    if a.size == 0 or not jit._alike(jit.SINGLE, g, a, weight):
+        return None
+    shapes = a.shape, shape, shape
+    for_a, for_weight, for_bias = (
+        room(f"out{i}", wanted, a.dtype) if out is None else out
+        for i, (out, wanted) in enumerate(zip(outs, shapes, strict=True))
+    )
+    return [
+        (for_weight.fill, (0,)),
+        (for_bias.fill, (0,)),
+        (
+            jit._normalize_backward_loop,
+            (
+                jit._rows_of(g, shape),
+                jit._rows_of(a, shape),
+                None if weight is None else weight.reshape(-1),
+                True,
+                a.dtype.type(named["eps"]),
+                jit._rows_of(for_a, shape),
+                for_weight.reshape(-1),
+                for_bias.reshape(-1),
+            ),
+        ),
+    ]
