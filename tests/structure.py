@@ -137,7 +137,7 @@ def _objection(path: str, found: Import) -> str:
     if found.top in PACKAGES:
         if package == "tensor" and found.module == "micro.vocab":
             return ""
-        if path.startswith("tensor/scalarize/") and found.top == "micro":
+        if re.match(r"tensor/(scalarize\.py|expansions/)", path) and found.top == "micro":
             return ""
         return "the engines share micro.vocab and meet in tensor.scalarize alone"
     if package == "tensor" and found.top == "numpy":

@@ -16,8 +16,9 @@ import micro
 import tensor
 from micro.value import Value
 from micro.vocab import VOCAB
-from tensor import Tensor, scalarize
+from tensor import Tensor
 from tensor.dispatch import recording
+from tensor.scalarize import scalarize
 from tests.crosscheck.bounds import DETACHED
 from tests.crosscheck.contraction import contracted
 from tests.crosscheck.programs import (
@@ -96,13 +97,13 @@ def _differentiated(
     wanted = [x for x in leaves if x.requires_grad]
     places = [i for i in program.outputs if values[i].requires_grad]
     outputs = [values[i] for i in places]
-    seeds = [make(cotangent(program.seed, FIRST + i, values[i].shape)) for i in places]
+    seeds = [make(cotangent(program.seed, FIRST + i, tuple(values[i].shape))) for i in places]
     plain = grad(outputs, wanted, seeds, retain_graph=True, allow_unused=True)
     first = grad(outputs, wanted, seeds, create_graph=True, allow_unused=True)
     able = [(i, g) for i, g in enumerate(first) if g is not None and g.requires_grad]
     second: Any = [None] * len(wanted)
     if able:
-        seeds = [make(cotangent(program.seed, SECOND + i, g.shape)) for i, g in able]
+        seeds = [make(cotangent(program.seed, SECOND + i, tuple(g.shape))) for i, g in able]
         second = grad([g for _, g in able], wanted, seeds, allow_unused=True)
     return Outcome(
         [_numbers(values[i]) for i in program.outputs],
@@ -235,7 +236,7 @@ def in_micro(
     ]
     first = derivatives(results, seeds, graph=True)
     kept = [(i, g) for i, g in enumerate(first)]
-    seeds = [cotangent(program.seed, SECOND + i, g.shape) for i, g in kept]
+    seeds = [cotangent(program.seed, SECOND + i, tuple(g.shape)) for i, g in kept]
     present = [
         (g, w)
         for (_, array), weights in zip(kept, seeds, strict=True)

@@ -6,6 +6,7 @@ script of calls that shows the same thing without any of this.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -179,9 +180,12 @@ def special(step: Step, operands: Sequence[Value]) -> Value:
     return a
 
 
-def cotangent(seed: int, place: int, shape: Sequence[int]) -> Array:
+@functools.lru_cache(maxsize=1_000)
+def cotangent(seed: int, place: int, shape: tuple[int, ...]) -> Array:
     """Random weights, multiples of 1/4 of size 1/4 to 2: none is 0, and no rounding brings them."""
     rng = np.random.default_rng([seed, place])
     count = math.prod(shape)
     sizes = rng.integers(1, 9, count) * rng.choice([-0.25, 0.25], count)
-    return sizes.reshape(tuple(shape))
+    weights = sizes.reshape(shape)
+    weights.flags.writeable = False
+    return weights

@@ -14,9 +14,10 @@ import tensor
 from micro.value import OPS as SCALAR_OPS
 from micro.value import Value, topological
 from micro.vocab import VOCAB, OpSpec
-from tensor import Tensor, scalarize
+from tensor import Tensor, softmax, trace
 from tensor.dispatch import OPS, Rule, register, unregister
-from tensor.scalarize.expansions import ADJOINTS, EXPANSIONS, MOVES
+from tensor.expansions import ADJOINTS, EXPANSIONS, MOVES
+from tensor.scalarize import scalarize
 from tests.crosscheck.contraction import contracted, second_weights
 from tests.tensor.ops.cases import CASES
 from tests.tensor.ops.harness import (
@@ -228,6 +229,36 @@ def test_a_long_chain_is_expanded_without_recursion() -> None:
     scalar = scalarize(y)
     scalar.output.backward()
     assert scalar.leaves[x].item().grad == 1
+
+
+def test_a_traced_program_is_expanded_like_a_function() -> None:
+    w = leaf(3, label="w")
+
+    def loss(x: Tensor) -> dict[str, Tensor]:
+        return {"loss": (softmax(w * x, -1) * np.array([1.0, 2.0, 3.0])).sum()}
+
+    x = leaf(3)
+    program = trace(loss)(x)
+    scalar = scalarize(program)(x)
+    out = scalar.output["loss"]
+    out.backward()
+    expected = loss(x)["loss"]
+    expected.backward()
+    assert float(out) == pytest.approx(expected.item(), rel=1e-14)
+    for tensor_ in (w, x):
+        assert tensor_.grad is not None
+        grads = [v.grad for v in scalar.leaves[tensor_]]
+        np.testing.assert_allclose(grads, tensor_.grad.data, rtol=1e-13)
+    assert [v.label for v in scalar.leaves[w]] == ["w[0]", "w[1]", "w[2]"]
+    assert [v.label for v in scalar[x]] == ["x0[0]", "x0[1]", "x0[2]"]
+
+
+def test_a_program_that_does_more_than_compute_is_refused() -> None:
+    program = trace(lambda x: tensor.dropout(x, 0.5) * 2)(leaf(3))
+    with pytest.raises(NotImplementedError, match="does more than compute: bernoulli"):
+        scalarize(program)(leaf(3))
+    with pytest.raises(tensor.ShapeError, match=r"traced with shape \(3,\)"):
+        scalarize(program)(leaf(2))
 
 
 # Refusals

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..graph import Array
 from ..shapes import size
-from .expansions import expansion, log_softmax, matmul, mean, shift_of, var
 from .scalars import Scalars, numbers_of
+from .table import expansion, log_softmax, matmul, mean, shift_of, var
 
 __all__: list[str] = []
 

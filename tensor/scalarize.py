@@ -1,4 +1,12 @@
-"""How a recorded graph is walked and turned into Values."""
+"""From a graph of arrays to a graph of numbers: the same computation, one ``Value`` per element.
+
+``scalarize`` expands what this engine has recorded into what ``micro`` records. An op that both
+engines have becomes that op on every element; any other is spelled out in such ops, in
+``expansions``. So a small network can be drawn number by number, and the two engines, whose
+derivatives were written independently, can be held against each other.
+
+This and ``expansions`` are all of ``tensor`` that knows ``micro``'s Values.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +24,13 @@ from micro.value import OPS as SCALAR_OPS
 from micro.value import Value
 from micro.vocab import VOCAB
 
-from ..dispatch import KEEP_CONSTANTS
-from ..engine import _edge, _reachable
-from ..graph import Array, Constant, Edge, Node
-from ..tensor import Tensor
+from .dispatch import KEEP_CONSTANTS
+from .engine import _edge, _reachable
 from .expansions import ADJOINTS, EXPANSIONS, MOVES
-from .scalars import Scalars, array_of, constant
+from .expansions.scalars import Scalars, array_of, constant
+from .graph import Array, Constant, Edge, Node
+from .program import Program, _leaves, _mapped
+from .tensor import Tensor
 
 __all__ = ["Scalarized", "expand", "scalarize"]
 
@@ -83,10 +92,11 @@ def scalarize(
 
     A record keeps of an operand that no gradient flows to just what its rules need. Where that is
     too little, scalarize the function instead: ``scalarize(fn)`` takes the arguments of ``fn``,
-    runs it, keeps everything, and expands what it returns, a Tensor or a sequence of them.
+    runs it, keeps everything, and expands what it returns, a Tensor or a sequence of them. A
+    traced ``Program`` is called likewise; all its real arguments become Values.
 
     Args:
-        output: one Tensor, several, or a function that returns one or several.
+        output: one Tensor, several, a function that returns one or several, or a Program.
         limit: the largest number of Values to make.
         number: makes the numbers that Values hold out of floats: ``float``,
             ``fractions.Fraction`` or ``mpmath.mpf``, for example.
@@ -97,15 +107,17 @@ def scalarize(
     Raises:
         TooManyValuesError: more than ``limit`` Values would be needed.
         RuntimeError: no output has a graph, or the record lacks numbers that are needed.
-        NotImplementedError: an op outside the vocabulary.
+        NotImplementedError: an op outside the vocabulary, or an effect of a Program.
 
     >>> import tensor
     >>> w = tensor.Tensor([1.0, 2.0], requires_grad=True, label="w")
-    >>> scalar = tensor.scalarize((w * w).sum())
+    >>> scalar = scalarize((w * w).sum())
     >>> scalar.output.backward()
     >>> [(x.label, x.data, x.grad) for x in scalar.leaves[w]]
     [('w[0]', 1.0, 2.0), ('w[1]', 2.0, 4.0)]
     """
+    if isinstance(output, Program):
+        return functools.partial(_of_program, output, limit, number)
     if not isinstance(output, (Tensor, Sequence)) and callable(output):
 
         @functools.wraps(output)
@@ -134,9 +146,10 @@ def _scalarized(output: Any, limit: int, number: Callable[[float], Any]) -> Scal
     nodes = _reachable(roots)[::-1]
     edges: list[Any] = [*roots, *(edge for node in nodes for edge in node.inputs)]
     leaves = dict.fromkeys(edge for edge in edges if isinstance(edge, Tensor))
-    shapes = [*(leaf.shape for leaf in leaves), *(node.shape for node in nodes)]
+    everything: list[Any] = [*leaves, *nodes]
+    shapes = [edge.shape for edge in everything]
     Scalars(number, limit).reserve(sum(map(math.prod, shapes)), "its output")  # before any is made
-    found = {tensor: _entered(m, tensor) for tensor in leaves}
+    found = {leaf: _entered(m, leaf, leaf.label or "", leaf.requires_grad) for leaf in leaves}
     values = {id(tensor): array for tensor, array in found.items()}
     expand(m, nodes, values)
     results = tuple(_wrapped(values[id(_edge(tensor))]) for tensor in outputs)
@@ -153,13 +166,47 @@ def _everything_kept() -> Iterator[None]:
         KEEP_CONSTANTS.reset(token)
 
 
-def _entered(m: Scalars, leaf: Tensor) -> Array:
-    """Return a leaf's elements: Values, or numbers where no gradient flows to it."""
+def _of_program(
+    program: Program, limit: int, number: Callable[[float], Any], /, *args: Any, **kwargs: Any
+) -> Scalarized:
+    """Expand a traced program, run with ``args``."""
+    given = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    program.check(given)
+    for instruction in program.instructions:
+        if instruction.effect is not None:
+            raise NotImplementedError(
+                f"scalarize: {program.name} does more than compute: {instruction.op}; trace a "
+                "function without random draws, changes in place or an optimizer's step"
+            )
+    m = Scalars(number, limit)
+    everything: list[Any] = [*given, *program.instructions]
+    shapes = [edge.shape for edge in everything]
+    Scalars(number, limit).reserve(sum(map(math.prod, shapes)), "its output")
+    values: dict[int, Array] = {}
+    leaves: dict[Tensor, Array] = {}
+    for argument, tensor in zip(program.arguments, given, strict=True):
+        leaves[tensor] = _entered(m, tensor, argument.label, tensor.dtype.kind == "f")
+        values[id(argument)] = values[id(_edge(tensor))] = leaves[tensor]
+    for captured in program.captured:
+        tensor = captured.tensor
+        leaves[tensor] = _entered(m, tensor, captured.label, captured.is_parameter)
+        values[id(captured)] = values[id(_edge(tensor))] = leaves[tensor]
+    expand(m, program.instructions, values)
+    outputs = _mapped(
+        program.outputs,
+        lambda x: _wrapped(values[id(x)]) if id(x) in values else x,
+    )
+    found = {t: a for t, a in leaves.items() if any(isinstance(v, Value) for v in a.flat)}
+    return Scalarized(outputs, found, values)
+
+
+def _entered(m: Scalars, leaf: Tensor, name: str, as_values: bool) -> Array:
+    """Return a leaf's elements: Values, or numbers where no gradient is to flow to it."""
     m.reserve(leaf.numel(), "its leaves")
-    numbers = map(m.number, leaf.data.reshape(-1).tolist())
-    if not leaf.requires_grad:
+    items = leaf.data.reshape(-1).tolist()
+    numbers = map(m.number, items) if leaf.dtype.kind == "f" else iter(items)
+    if not as_values:
         return array_of(numbers, leaf.shape)
-    name = leaf.label or ""
     places = [
         name and (f"{name}[{','.join(map(str, index))}]" if index else name)
         for index in np.ndindex(leaf.shape)

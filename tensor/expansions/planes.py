@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..graph import Array
-from .expansions import Shape, expansion
 from .scalars import Scalars, array_of, numbers_of
+from .table import Shape, expansion
 
 __all__: list[str] = []
 
