@@ -29,7 +29,7 @@ from .engine import _edge, _reachable
 from .expansions import ADJOINTS, EXPANSIONS, MOVES
 from .expansions.scalars import Scalars, array_of, constant
 from .graph import Array, Constant, Edge, Node
-from .program import Program, _leaves, _mapped
+from .program import Program, mapped, tensors
 from .tensor import Tensor
 
 __all__ = ["Scalarized", "expand", "scalarize"]
@@ -170,7 +170,7 @@ def _of_program(
     program: Program, limit: int, number: Callable[[float], Any], /, *args: Any, **kwargs: Any
 ) -> Scalarized:
     """Expand a traced program, run with ``args``."""
-    given = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    given = tensors((args, kwargs))
     program.check(given)
     for instruction in program.instructions:
         if instruction.effect is not None:
@@ -192,7 +192,7 @@ def _of_program(
         leaves[tensor] = _entered(m, tensor, captured.label, captured.is_parameter)
         values[id(captured)] = values[id(_edge(tensor))] = leaves[tensor]
     expand(m, program.instructions, values)
-    outputs = _mapped(
+    outputs = mapped(
         program.outputs,
         lambda x: _wrapped(values[id(x)]) if id(x) in values else x,
     )
