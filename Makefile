@@ -25,7 +25,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # one install at a time
-.PHONY: help mnist test test-numpy test-browser prove check experiments draw format clean
+.PHONY: help mnist test test-numpy test-browser prove check experiments draw lesson notebooks format clean
 
 help: ## list the targets
 	@echo "usage: make TARGET [ARGS='options of the program'] [PYTHON=python3.12]"
@@ -58,6 +58,14 @@ experiments: $(STAMPS)/test ## rerun every experiment, about half an hour (ARGS=
 
 draw: $(STAMPS)/train $(STAMPS)/viz ## draw computation graphs of both engines; writes to results/
 	$(RUN) demos/draw_graph.py $(ARGS)
+
+# 1 says that an exercise is not right yet, which is no failure of make's.
+lesson: $(STAMPS)/lessons ## lessons and exercises: N=3; N=3 NEW=mine.py begins; N=3 FILE=mine.py checks
+	@$(RUN) demos/walkthroughs/lesson.py "$(N)" $(if $(NEW),--new "$(NEW)") \
+		$(if $(FILE),--file "$(FILE)") || [ $$? = 1 ]
+
+notebooks: $(STAMPS)/lessons ## run the lessons as notebooks; writes to build/lessons (ARGS: numbers)
+	$(RUN) demos/walkthroughs/notebooks.py $(ARGS)
 
 format: $(STAMPS)/check ## rewrite the sources as check wants them, where that can be done safely
 	$(RUN) -m ruff check --fix .

@@ -22,6 +22,9 @@ BUILT_ON: Final = {"tensor/kernels/fast.py": "numba", "tensor/kernels/jit.py": "
 # The engines that a demo may compare this one with, where they are installed.
 COMPARED: Final = {"autograd", "jax", "torch"}
 
+# What is imported by another name than it is installed by.
+IMPORT_NAMES: Final = {"markdown-it-py": "markdown_it"}
+
 # Modules that run what they read.
 UNSAFE_MODULES: Final = {"cPickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 
@@ -53,7 +56,7 @@ def importable(*extras: str) -> set[str]:
                 assert inner, requirement
                 names |= importable(*re.split(r"\s*,\s*", inner[1]))
             else:
-                names.add(name.replace("-", "_"))
+                names.add(IMPORT_NAMES.get(name, name.replace("-", "_")))
     return names
 
 
@@ -152,10 +155,13 @@ def _objection(path: str, found: Import) -> str:
 def _objection_in_program(path: str, folder: str, found: Import) -> str:
     ours = {*PACKAGES, "demos", "tests", "numpy"}
     if folder == "demos":
-        ours |= {file.stem for file in (ROOT / folder).glob("*.py")}
+        ours |= {
+            name for file in (ROOT / folder).rglob("*.py") for name in (file.stem, file.parent.name)
+        }
         if found.top in COMPARED:
             return "" if found.lazy else f"{found.top} is for a demo's comparisons alone"
-    brought = importable("test") if folder == "tests" else importable("fast", "viz", "train")
+    extras = ("test",) if folder == "tests" else ("fast", "viz", "train", "lessons")
+    brought = importable(*extras)
     if found.top in sys.stdlib_module_names or found.top in ours | brought:
         return ""
     return "no extra brings it"

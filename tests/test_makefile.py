@@ -100,6 +100,23 @@ def test_the_browser_tests_are_a_target_of_their_own(make: Make, project: Path) 
     assert "make test-browser" in (ROOT / ".ci/run").read_text("utf-8").splitlines()
 
 
+def test_a_lesson_is_told_its_number_and_the_file(make: Make, project: Path) -> None:
+    for variables, options in (
+        ([], " "),
+        (["N=3"], "3 "),
+        (["N=3", "NEW=mine.py"], "3 --new mine.py "),
+        (["N=3", "FILE=my file.py"], "3  --file my file.py"),
+    ):
+        assert make("lesson", *variables).returncode == 0
+        assert calls(project)[-1].split() == f"demos/walkthroughs/lesson.py {options}".split()
+
+
+def test_the_notebooks_are_run_by_a_target_of_their_own(make: Make, project: Path) -> None:
+    assert make("notebooks", "ARGS=1 3").returncode == 0
+    assert calls(project) == ["+ --editable .[lessons]", "demos/walkthroughs/notebooks.py 1 3"]
+    assert "make notebooks" in (ROOT / ".ci/run").read_text("utf-8").splitlines()
+
+
 def test_check_runs_lint_formatting_and_types(make: Make, project: Path) -> None:
     assert make("check").returncode == 0
     assert calls(project) == [
