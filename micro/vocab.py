@@ -309,7 +309,7 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
         "cross_entropy",
         "a target",
         "real index",
-        kinks="nan where every target is ignored and the reduction is the mean",
+        kinks="0 where every target is ignored, also where the loss, a mean, is nan",
         ignore_index=-100,
         reduction="mean",
         label_smoothing=0.0,

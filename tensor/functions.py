@@ -200,8 +200,13 @@ def arange(start: float, end: float | None = None, step: float = 1, *, dtype: An
     """Return numbers from ``start`` (or 0) up to but not including ``end``, ``step`` apart.
 
     int64 by default if all three are integers, otherwise float32.
+
+    Raises:
+        RuntimeError: ``step`` is 0.
     """
     first, last = (0, start) if end is None else (start, end)
+    if step == 0:
+        raise RuntimeError("arange: step must not be 0")
     numbers = np.arange(first, last, step)
     if dtype is None:
         dtype = float32 if numbers.dtype.kind == "f" else int64

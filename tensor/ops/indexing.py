@@ -31,6 +31,21 @@ __all__ = [
 ]
 
 
+def _chosen(a: Any, index: Any) -> Any:
+    """Return ``a[index]``; numpy does not say which part of an index is none, so say it."""
+    try:
+        return a[index]
+    except IndexError as error:
+        for part in index if isinstance(index, tuple) else (index,):
+            if part is None or part is ... or isinstance(part, slice):
+                continue
+            dtype = np.asarray(part).dtype
+            if dtype.kind not in "iub" and np.size(part):
+                got = f"an array of {dtype}" if np.ndim(part) else repr(part)
+                raise IndexError(f"{error}; got {got}") from error
+        raise
+
+
 @kernel(prepare={"index": plain_index})
 def getitem(a: Operand, index: Any) -> Any:
     """Return ``a[index]``: integers, slices, None, ``...``, integer and boolean arrays, mixed.
@@ -42,7 +57,7 @@ def getitem(a: Operand, index: Any) -> Any:
     Raises:
         IndexError: out of range, too many indices, or not integer or boolean.
     """
-    out = a[index]
+    out = _chosen(a, index)
     if isinstance(out, np.generic):  # the one element, as a view and not a copy
         out = a[(*index, ...) if isinstance(index, tuple) else (index, ...)]
     return out
@@ -65,7 +80,7 @@ def setitem(a: Operand, value: Operand, index: Any, accumulate: bool = False) ->
         IndexError: as ``getitem``.
         ShapeError: ``value`` does not fit into what ``index`` names.
     """
-    target, value = np.shape(a[index]), np.asarray(value)
+    target, value = np.shape(_chosen(a, index)), np.asarray(value)
     if not scatters.fits(value.shape, target):
         raise ShapeError(f"value of shape {value.shape} does not fit into shape {target}")
     out = a.copy()
