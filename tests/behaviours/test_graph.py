@@ -77,7 +77,9 @@ def test_a_chain_of_a_million_additions_is_used_up_without_recursion_in_linear_t
         engine.backward(y)
         assert float(y.data) == float(x.grad) == length + 1
         assert str(length + 1) in repr(y).replace(".", "").replace("_", "")
-        assert draw(y).graph.nodes_in_all == length + 1
+        drawing = draw(y).graph
+        assert [node.symbol for node in drawing.nodes] == [f"+ x {length:,}", ""]
+        assert (drawing.nodes_in_all, drawing.folded) == (length + 1, length)
         twin = copy.deepcopy(x)
         assert float(twin.grad) == length + 1
         last = weakref.ref(y)

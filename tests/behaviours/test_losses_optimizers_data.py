@@ -29,6 +29,7 @@ from tests.behaviours.engines import Engine, each_engine
 from tests.tensor.data.conftest import MirrorServer
 from tests.tensor.data.test_fetch import CONTENT, FILE, GZIPPED, HTML, flipped
 from tests.tensor.data.test_idx import IMAGES, idx
+from tests.tensor.optim.cases import moved
 from viz import draw
 
 inf, nan = float("inf"), float("nan")
@@ -141,13 +142,6 @@ def test_a_tied_value_is_counted_once_and_sums_both_uses() -> None:
     (model.first * model.again).backward()
     micro.optim.SGD(model.parameters(), lr=1.0).step()
     assert (model.first.data, model.again.data) == (-3.0, -3.0)
-
-
-def moved(kind: Callable[..., optim.Optimizer], w: float, g: float, **options: Any) -> float:
-    p = nn.Parameter(np.array(w))
-    p.grad = Tensor(np.array(g))
-    kind([p], **options).step()
-    return float(p.item())
 
 
 @pytest.mark.parametrize("g", [1e-3, -2.0, 50.0])

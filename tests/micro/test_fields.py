@@ -116,33 +116,6 @@ def test_a_float_never_raises_and_gives_what_ieee_754_says(
     assert [float(x.grad) for x in xs] == pytest.approx(list(gradient), nan_ok=True, abs=0)
 
 
-def test_equal_operands_share_the_gradient_of_the_larger() -> None:
-    for name in ("maximum", "minimum"):
-        x, y = Value(2.0), Value(2.0)
-        case(name)(x, y).backward()
-        assert (x.grad, y.grad) == (0.5, 0.5)
-        case(name)(x, x).backward()
-        assert x.grad == 1.5
-
-
-def test_a_clipped_number_has_its_gradient_up_to_and_at_the_bounds() -> None:
-    gradients = []
-    for start in (-0.1, 0.0, 0.5, 1.0, 1.1):
-        x = Value(start)
-        (3 * x.clip(0, 1)).backward()
-        gradients.append(x.grad)
-    assert gradients == [0.0, 3.0, 3.0, 3.0, 0.0]
-
-
-def test_where_multiplies_the_operand_that_is_not_chosen_by_0_which_leaves_nan() -> None:
-    a = Value(1000.0)
-    micro.where(a <= 0, micro.exp(a), 1 + a).backward()
-    assert math.isnan(a.grad)
-    b = Value(1000.0)
-    micro.where(b <= 0, micro.exp(micro.where(b <= 0, b, 0)), 1 + b).backward()
-    assert b.grad == 1.0
-
-
 def test_the_condition_of_where_may_be_a_value_and_has_gradient_0() -> None:
     c, a, b = Value(2.0), Value(3.0), Value(5.0)
     out = c.where(a, b)

@@ -95,14 +95,6 @@ def test_the_defaults_are_pytorchs() -> None:
             assert getattr(ours, option, None) == theirs.get(option), (name, option)
 
 
-def test_adams_first_step_is_lr_against_the_sign_of_the_gradient() -> None:
-    for g in (1e-3, -250.0):
-        w = Value(1.0)
-        w.grad = g
-        Adam([w], lr=0.1).step()
-        assert w.data == pytest.approx(1 - 0.1 * (1 if g > 0 else -1), rel=1e-5)
-
-
 def test_a_learning_rate_can_be_changed_between_steps() -> None:
     w = Value(1.0)
     descent = SGD([w], lr=0.5)

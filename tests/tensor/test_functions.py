@@ -171,3 +171,15 @@ def test_the_largest_and_smallest_along_a_dimension_say_where_they_are() -> None
         assert (found.values.tolist(), found.indices.tolist()) == ([[1.0, 3.0, 0.0]], [[0, 0, 1]])
     assert a.max().item() == st.max(a).item() == 5.0
     assert a.min().item() == st.min(a).item() == 0.0
+
+
+def test_zeros_and_ones_take_their_shape_in_one_piece_or_in_several() -> None:
+    for make, value in ((st.zeros, 0), (st.ones, 1)):
+        for made in (make(2, 3), make((2, 3)), make([2, 3], dtype="float64")):
+            assert made.shape == (2, 3) and (made.data == value).all()
+        assert make(4).shape == (4,) and make(()).shape == ()
+        assert make(2, 0, requires_grad=True).requires_grad
+        with pytest.raises(ValueError, match="-1"):
+            make(2, -1)
+        with pytest.raises(TypeError):
+            make(2, 1.5)

@@ -106,15 +106,6 @@ def test_derivatives_of_derivatives_are_drawn() -> None:
     assert "x" in by_label(drawing)
 
 
-def test_a_hundred_thousand_scalar_additions_are_drawn() -> None:
-    out = Value(1.0, label="x")
-    for _ in range(100_000):
-        out = out + 1.0
-    drawing = draw(out)
-    assert [node.symbol for node in drawing.graph.nodes] == ["+ x 100,000", ""]
-    assert drawing.graph.folded == 200_000
-
-
 def classifier() -> tuple[nn.Module, Tensor]:
     tensor.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 3))

@@ -23,27 +23,6 @@ def test_gradients_add_up_over_calls() -> None:
     np.testing.assert_allclose(x.grad, w.data + 2 * x.data)
 
 
-def test_two_passes_over_a_kept_graph_double_the_leaves_exactly() -> None:
-    a, b = (Tensor(v, dtype="float64", requires_grad=True) for v in (3.0, 2.0))
-    d = Tensor(1.0, dtype="float64", requires_grad=True)
-    e = (a + b) * d
-    e.backward(retain_graph=True)
-    once = [t.grad.item() for t in (a, b, d) if t.grad is not None]
-    e.backward()
-    twice = [t.grad.item() for t in (a, b, d) if t.grad is not None]
-    assert once == [1, 1, 5]
-    assert twice == [2, 2, 10]
-
-
-def test_micro_batches_sum_to_the_gradient_of_the_batch() -> None:
-    rows, w = weights(4, 3), leaf(3)
-    for part in (rows[:3], rows[3:]):
-        (part @ w).exp().sum().backward()
-    (whole,) = grad((rows @ w).exp().sum(), w)
-    assert whole is not None
-    np.testing.assert_allclose(w.grad, whole, rtol=1e-14)
-
-
 def test_a_gradient_set_to_none_starts_again() -> None:
     x = leaf(3)
     (x * 2).sum().backward()

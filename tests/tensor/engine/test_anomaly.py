@@ -54,21 +54,6 @@ def test_the_forward_pass_names_the_op_and_the_line(
     assert not np.isfinite(function(x).data).all()
 
 
-@pytest.mark.parametrize("create_graph", [False, True])
-def test_the_line_is_the_one_where_the_op_was_made_and_not_where_backward_was_called(
-    create_graph: bool,
-) -> None:
-    x = Tensor([0.0], requires_grad=True)
-    with detect_anomaly():
-        root, made = (x * 1).sqrt(), line()
-        with pytest.raises(RuntimeError) as caught:
-            (root * 3).sum().backward(create_graph=create_graph)
-    assert x.grad is None
-    assert str(caught.value).startswith("sqrt: the backward ")
-    assert "inf" in str(caught.value) and "operand a" in str(caught.value)
-    assert str(caught.value).endswith(f"made at {__file__}:{made}")
-
-
 def test_a_forward_pass_outside_of_the_mode_has_no_line() -> None:
     x = Tensor([0.0], requires_grad=True)
     loss = x.sqrt().sum()

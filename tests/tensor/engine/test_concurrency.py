@@ -25,25 +25,6 @@ def test_a_mode_is_not_seen_by_another_thread() -> None:
         assert not records()
 
 
-def test_a_mode_set_in_another_thread_is_not_seen_here() -> None:
-    inside, leave = threading.Event(), threading.Event()
-    found = []
-
-    def work() -> None:
-        with no_grad():
-            inside.set()
-            leave.wait(10)
-            found.append(records())
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    assert inside.wait(10)
-    assert records()
-    leave.set()
-    thread.join()
-    assert found == [False] and records()
-
-
 def test_one_object_in_two_threads_at_once() -> None:
     mode, turns = no_grad(), threading.Barrier(2, timeout=10)
 
@@ -97,27 +78,6 @@ def test_gradients_from_several_threads_add_up_at_a_shared_leaf() -> None:
 
 
 # Tasks and contexts
-
-
-def test_a_mode_set_in_one_task_is_not_seen_by_another() -> None:
-    async def main() -> list[bool]:
-        inside, leave = asyncio.Event(), asyncio.Event()
-
-        async def silent() -> bool:
-            with no_grad():
-                inside.set()
-                await leave.wait()
-                return records()
-
-        async def loud() -> bool:
-            await inside.wait()
-            found = records()
-            leave.set()
-            return found
-
-        return [*await asyncio.gather(silent(), loud()), records()]
-
-    assert asyncio.run(main()) == [False, True, True]
 
 
 def test_a_task_starts_in_the_mode_in_which_it_was_made() -> None:

@@ -21,28 +21,11 @@ VARIADIC = OpSpec("planted", ("*tensors",), domain=("real",), scope="tensor")
 # Sums over paths
 
 
-def test_a_gradient_is_complete_before_it_is_passed_on() -> None:
-    x = Tensor(2.0, requires_grad=True)
-    y = 3 * x
-    c = 2 * y + 5 * y
-    c.backward()
-    assert x.grad is not None and x.grad.item() == 21
-
-
 def test_the_two_sides_of_a_diamond_add_up() -> None:
     x, w = leaf(3), weights(3)
     left, right = x.exp(), x * x
     (left * right * w).sum().backward()
     np.testing.assert_allclose(x.grad, w.data * np.exp(x.data) * (x.data**2 + 2 * x.data))
-
-
-def test_sixty_doublings_are_followed_in_linear_time() -> None:
-    x = Tensor(1.0, dtype="float64", requires_grad=True)
-    y = x
-    for _ in range(60):
-        y = y + y
-    y.backward()
-    assert x.grad is not None and x.grad.item() == 2.0**60
 
 
 @pytest.mark.parametrize("uses", [2, 3, 5])
@@ -53,15 +36,6 @@ def test_every_use_of_a_leaf_counts(uses: int) -> None:
         y = y * x
     (y * w).sum().backward()
     np.testing.assert_allclose(x.grad, w.data * uses * x.data ** (uses - 1))
-
-
-def test_a_quotient_with_a_shared_denominator() -> None:
-    x, y = Tensor(1.0, requires_grad=True), Tensor(3.0, requires_grad=True)
-    z = x + y
-    (x / z).backward()
-    assert x.grad is not None and y.grad is not None
-    assert (x.grad.item(), y.grad.item()) == (3 / 16, -1 / 16)
-    assert not np.shares_memory(x.grad.data, y.grad.data)
 
 
 def test_a_difference_from_its_own_value_has_slope_one() -> None:
@@ -103,18 +77,6 @@ def test_an_output_given_twice_counts_twice() -> None:
     np.testing.assert_allclose(x.grad, 4 * x.data)
 
 
-def test_clip_passes_the_gradient_within_its_bounds() -> None:
-    x = Tensor([0.2, 0.5, 0.9], requires_grad=True)
-    (3 * x.clip(0, 1)).sum().backward()
-    np.testing.assert_array_equal(x.grad, [3, 3, 3])
-
-
-def test_matrix_times_vector_gives_each_row_the_vector() -> None:
-    a, x = leaf(3, 2), leaf(2, seed=1)
-    (a @ x).sum().backward()
-    np.testing.assert_array_equal(a.grad, np.tile(x.data, (3, 1)))
-
-
 # Shapes and dtypes
 
 
@@ -149,13 +111,6 @@ def test_a_gradient_has_the_shape_and_dtype_of_its_tensor(
         (a.shape, a.dtype),
         (b.shape, b.dtype),
     ]
-
-
-def test_an_empty_operand_gets_an_empty_sum() -> None:
-    a, b = leaf(4, 0), leaf(4, 1)
-    (a + b).sum().backward()
-    assert a.grad is not None and a.grad.shape == (4, 0)
-    np.testing.assert_array_equal(b.grad, np.zeros((4, 1)))
 
 
 def test_the_broadcast_dimensions_are_summed_and_no_others() -> None:
@@ -370,17 +325,6 @@ def test_the_gradient_of_a_number_may_be_given_as_a_number(seed: Any) -> None:
     x.sum().backward(seed)
     assert x.grad is not None and x.grad.dtype == np.float64
     np.testing.assert_array_equal(x.grad, [2, 2, 2])
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_the_seed_has_the_dtype_of_the_loss(dtype: str) -> None:
-    x = leaf(3, dtype=dtype)
-    seen: list[Tensor] = []
-    loss = x.sum()
-    loss.register_hook(seen.append)
-    loss.backward()
-    assert seen[0].dtype == dtype and seen[0].shape == ()
-    assert x.grad is not None and x.grad.dtype == dtype
 
 
 @pytest.mark.parametrize("seed", [np.ones(3), Tensor([1, 1, 1]), [1.0, 1.0, 1.0]], ids=repr)

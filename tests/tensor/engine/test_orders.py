@@ -27,16 +27,6 @@ def number(value: float) -> Tensor:
     return Tensor(value, dtype="float64", requires_grad=True)
 
 
-def test_four_derivatives_of_a_bell_curve() -> None:
-    assert derivatives(lambda x: (-x * x).exp(), number(0.0), 4) == [0, -2, 0, 12]
-
-
-def test_two_derivatives_of_an_exponential() -> None:
-    first, second = derivatives(lambda x: (3 * x).exp(), number(2.0), 2)
-    assert first == pytest.approx(3 * math.exp(6), rel=1e-14)
-    assert second == pytest.approx(9 * math.exp(6), rel=1e-14)
-
-
 @cases(
     "function, expected",
     {
@@ -59,13 +49,6 @@ def test_four_derivatives(
 ) -> None:
     found = derivatives(function, number(0.7), 4)
     np.testing.assert_allclose(found, expected(0.7), rtol=1e-12, atol=1e-12)
-
-
-def test_without_create_graph_there_is_no_second_derivative() -> None:
-    x = number(2.0)
-    (g,) = grad((3 * x).exp(), x)
-    with pytest.raises(RuntimeError, match="does not require grad"):
-        grad(g, x)
 
 
 def test_hessian_of_a_quadratic_form_is_its_matrix() -> None:

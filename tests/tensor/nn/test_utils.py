@@ -73,18 +73,13 @@ def test_gradients_within_the_limit_are_not_touched() -> None:
     assert [(p.grad, p.grad.version) for p in ours if p.grad is not None] == before
 
 
-def test_one_tensor_a_generator_and_nothing_can_be_clipped() -> None:
+def test_one_tensor_and_nothing_can_be_clipped() -> None:
     p = nn.Parameter(np.ones(2))
     p.grad = Tensor(np.array([3.0, 4.0]))
     kept = p.grad
     assert utils.clip_grad_norm_(p, 1.0).item() == 5
     np.testing.assert_allclose(kept.data, [0.6, 0.8], rtol=1e-6)
     assert p.grad is kept and kept.version == 1
-    assert utils.clip_grad_norm_((q for q in [p]), 0.5).item() == pytest.approx(1, abs=1e-6)
-    np.testing.assert_allclose(kept.data, [0.3, 0.4], rtol=1e-5)
-    for nothing in ([], iter(()), [nn.Parameter(np.ones(2))]):
-        norm = utils.clip_grad_norm_(nothing, 1.0)
-        assert (norm.item(), norm.shape) == (0, ())
     assert utils.get_total_norm([]).item() == 0
 
 

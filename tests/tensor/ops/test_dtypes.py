@@ -1,13 +1,15 @@
-"""Every op in half precision, on integers and on truth values, as PyTorch has it."""
+"""Every op in half precision, on integers and on truth values, and numbers that do not fit."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import tensor as st
 from micro.vocab import VOCAB
 from tensor import Tensor, grad
 from tests.tensor.ops.cases import CASES
@@ -155,3 +157,86 @@ def test_a_conversion_carries_its_gradient_back_in_the_dtype_it_came_from(
         (w,) = torch.autograd.grad(expected, there, torch.from_numpy(weights))
         assert g is not None
         assert_close(g.data, w.numpy())
+
+
+def test_a_number_that_no_integer_can_hold_is_refused() -> None:
+    for x in (Tensor([1.0]), Tensor([1, 2])):
+        for number in (2**63, -(2**63) - 1, 10**400):
+            with pytest.raises(TypeError, match="does not fit into int64; write it as a float"):
+                x + number
+    assert (Tensor([1.0], "float64") * 1e30).item() == 1e30
+    assert (Tensor([0]) + -(2**63)).item() == -(2**63)
+    assert (Tensor([0]) + (2**63 - 1)).item() == 2**63 - 1
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
+def test_targets_may_be_integers_of_any_size(dtype: str) -> None:
+    logits = np.random.default_rng(2).normal(size=(3, 200))
+    target = np.array([100, 3, 99])
+    for classes in (target, target + (56 if dtype != "int8" else 0)):  # 156 is -100 in uint8
+        x, y = Tensor(logits, requires_grad=True), Tensor(logits, requires_grad=True)
+        loss = st.cross_entropy(x, Tensor(classes, dtype))
+        wanted = st.cross_entropy(y, classes)
+        assert loss.item() == wanted.item()
+        for create_graph in (False, True):
+            gx = grad(loss, x, create_graph=create_graph, retain_graph=True)[0]
+            gy = grad(wanted, y, create_graph=create_graph, retain_graph=True)[0]
+            assert gx is not None and gy is not None
+            np.testing.assert_array_equal(gx.data, gy.data)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_large_numbers_do_not_overflow_on_the_way(dtype: str) -> None:
+    top = float(np.finfo(dtype).max) * 0.9
+    x = Tensor(np.array([top, top, -top], dtype), requires_grad=True)
+    for y in (x.softmax(0), x.log_softmax(0)[:2], x.logsumexp(0), x.sigmoid(), x.tanh()):
+        assert np.isfinite(y.data).all()
+        (g,) = grad(y.sum(), x)
+        assert g is not None and np.isfinite(g.data).all()
+
+
+MANY = 5000
+
+
+HALVES: dict[str, tuple[Callable[..., Tensor], tuple[tuple[int, ...], ...]]] = {
+    "sum": (lambda a: a.sum(0), ((MANY, 2),)),
+    "mean": (lambda a: a.mean(0), ((MANY, 2),)),
+    "std": (lambda a: a.std(0) * 10, ((MANY, 2),)),
+    "norm": (lambda a: a.norm(2, 0), ((MANY, 2),)),
+    "cumsum": (lambda a: a.cumsum(0)[::1000], ((MANY, 2),)),
+    "softmax": (lambda a: a.softmax(0) * 1000, ((MANY, 2),)),
+    "log_softmax": (lambda a: a.log_softmax(0), ((MANY, 2),)),
+    "logsumexp": (lambda a: a.logsumexp(0), ((MANY, 2),)),
+    "matmul": (lambda a, b: a @ b, ((2, MANY), (MANY, 2))),
+    "linear": (st.linear, ((MANY, 2), (2, 2), (2,))),
+    "layer_norm": (lambda a, w, b: st.layer_norm(a, w, b, 2), ((MANY, 2), (2,), (2,))),
+    "embedding": (lambda w: st.embedding(w, np.zeros(MANY, int)), ((3, 2),)),
+    "index": (lambda a: a[np.zeros(MANY, int), np.zeros(MANY, int)], ((3, 2),)),
+    "broadcast": (lambda a: a * np.ones((MANY, 1)), ((1, 2),)),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_sums_of_halves_are_made_in_single_precision(name: str) -> None:
+    function, shapes = HALVES[name]
+    rng = np.random.default_rng(3)
+    arrays = [rng.uniform(0.9, 1.1, shape).astype(np.float16) for shape in shapes]
+    weights = rng.uniform(0.5, 1.5, function(*map(Tensor, arrays)).shape).astype(np.float16)
+
+    def results(dtype: str) -> list[Any]:
+        operands = [Tensor(a, dtype, requires_grad=True) for a in arrays]
+        out = function(*operands)
+        found = grad(out, operands, Tensor(weights))
+        return [out.data, *(g.data for g in found if g is not None)]
+
+    for half, exact in zip(results("float16"), results("float64"), strict=True):
+        assert half.dtype == np.float16
+        np.testing.assert_allclose(half, exact, rtol=5e-3, atol=5e-3)
+
+
+def test_squares_of_halves_do_not_overflow_on_the_way() -> None:
+    values = np.zeros(100, np.float16)
+    values[0] = 300
+    assert Tensor(values).var().item() == 900
+    normal = st.layer_norm(Tensor(np.array([300, -300], np.float16)), None, None, 2)
+    assert normal.tolist() == [1, -1]

@@ -294,3 +294,74 @@ def test_clamp_is_another_name_for_clip() -> None:
     x = leaf(-1.0, 0.5, 2.0)
     assert st.clamp(x, 0, 1).tolist() == x.clamp(0, 1).tolist() == [0, 0.5, 1]
     assert x.clamp(min=0).tolist() == [0, 0.5, 2]
+
+
+# Choices and powers, where a factor is 0 or not finite
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "bool"])
+def test_a_choice_of_zero_is_a_choice_whatever_the_other_side_holds(dtype: str) -> None:
+    values = np.array([[-inf, -2.5, -0.0], [0.0, 1.5, nan], [inf, 3.0, 5e-8]])
+    zeros: list[Any] = [0, 0.0, -0.0, np.zeros(3, dtype)]
+    if dtype in ("int64", "bool"):
+        values, zeros = np.arange(-4, 5).reshape(3, 3), [False, np.zeros(3, dtype)]
+    a = values.astype(dtype)
+    for mask in (a > 0, np.array([True, False, True]), np.array([[False], [True], [True]])):
+        for zero in zeros:
+            wide = np.asarray(zero).astype(dtype)
+            for ours, wanted in (
+                (st.where(mask, Tensor(a), zero), np.where(mask, a, wide)),
+                (st.where(mask, zero, Tensor(a)), np.where(mask, wide, a)),
+            ):
+                assert ours.dtype == wanted.dtype
+                assert ours.data.tobytes() == wanted.tobytes()
+
+
+def test_a_masked_infinity_stays_out_of_the_gradient() -> None:
+    # sqrt has an infinite slope at 0, which relu's 0 must stop.
+    assert slope(lambda x: x.relu().sqrt(), -1.0, 4.0).tolist() == [0, 0.25]
+    assert slope(lambda x: st.maximum(x, 0.0).sqrt(), -1.0, 4.0).tolist() == [0, 0.25]
+    assert slope(lambda x: x.clip(0).sqrt(), -1.0, 4.0).tolist() == [0, 0.25]
+
+
+def test_powers_at_zero_have_flat_slopes() -> None:
+    assert slope(lambda x: x**0, 2.0).tolist() == [0]
+    assert slope(lambda x: x**1, 0.0).tolist() == [1]
+    assert slope(lambda x: x**2, 0.0, -3.0).tolist() == [0, -6]
+    assert slope(lambda x: x**3, 0.0, -2.0).tolist() == [0, 12]
+    assert slope(lambda x: 0.0**x, 2.0, 0.0).tolist() == [0, 0]
+    assert slope(lambda x: 2.0**x, 3.0)[0] == pytest.approx(8 * math.log(2))
+
+
+@pytest.mark.parametrize(
+    ("base", "exponent", "derivatives"),
+    [
+        (0.0, 3.0, [0, 0, 6, 0]),
+        (0.0, 2.0, [0, 2, 0, 0]),
+        (0.0, 1.0, [1, 0, 0, 0]),
+        (0.0, 0.0, [0, 0, 0, 0]),
+        (-2.0, 3.0, [12, -12, 6, 0]),
+        (-2.0, -1.0, [-1 / 4, -1 / 4, -3 / 8, -3 / 4]),
+        (4.0, 0.5, [1 / 4, -1 / 32, 3 / 256, -15 / 2048]),
+    ],
+)
+def test_four_derivatives_of_a_power(
+    base: float, exponent: float, derivatives: list[float]
+) -> None:
+    x = leaf(base)
+    y, found = (x**exponent).sum(), []
+    for _ in range(4):
+        (g,) = grad(y, x, create_graph=True)
+        assert g is not None
+        y = g.sum()
+        found.append(y.item())
+    assert found == derivatives
+
+
+def test_derivatives_by_the_exponent_of_a_power_of_zero_are_zero() -> None:
+    x = leaf(0.5, 1.0, 2.0)
+    y = (0.0**x).sum()
+    for _ in range(3):
+        (g,) = grad(y, x, create_graph=True)
+        assert g is not None and g.tolist() == [0, 0, 0]
+        y = g.sum()

@@ -76,7 +76,7 @@ def test_second_derivatives_equal_torch(name: str, sample: Sample) -> None:
 
 
 # PyTorch has nan for the second derivatives of a power at 0 and for those of a negative base;
-# here they are those of the function. See test_behaviours. It has nan, too, where a deviation or a
+# here they are those of the function. See test_elementwise. It has nan, too, where a deviation or a
 # norm is 0, and for most norms of what holds a 0; here they are 0 there, as the first ones are.
 ZERO_FOR_NAN = {"std", "norm"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -208,43 +207,6 @@ def test_a_reduction_over_any_dimensions_equals_torch(data: st.DataObject) -> No
 # Negative dimensions
 
 
-def test_a_negative_dimension_equals_its_positive_twin() -> None:
-    values = np.random.default_rng(7).normal(size=(2, 3, 4))
-    functions = {
-        "sum": lambda x, d: x.sum(d),
-        "mean": lambda x, d: x.mean(d),
-        "var": lambda x, d: x.var(d),
-        "max": lambda x, d: x.max(d).values,
-        "min": lambda x, d: x.min(d).values,
-        "argmax": lambda x, d: x.argmax(d),
-        "logsumexp": lambda x, d: x.logsumexp(d),
-        "softmax": lambda x, d: x.softmax(d),
-        "log_softmax": lambda x, d: x.log_softmax(d),
-        "cat": lambda x, d: tensor.cat([x, 2 * x], d),
-        "transpose": lambda x, d: x.transpose(d, 0),
-        "permute": lambda x, d: x.permute(d, *(k for k in range(3) if k != d % 3)),
-        "flatten": lambda x, d: x.flatten(0, d),
-        "squeeze": lambda x, d: x[:1, :1, :1].squeeze(d),
-    }
-    for (name, function), dim in itertools.product(functions.items(), range(3)):
-        results = []
-        for d in (dim, dim - 3):
-            x = Tensor(values, requires_grad=True)
-            y = function(x, d)
-            results.append(y.data)
-            if y.requires_grad:
-                (g,) = grad(y, x, Tensor(weights_for(y)))
-                assert g is not None
-                results.append(g.data)
-        half = len(results) // 2
-        for a, b in zip(results[:half], results[half:], strict=True):
-            np.testing.assert_array_equal(a, b, name)
-    x = Tensor(values)
-    for dim in range(4):  # one dimension more than there were
-        for function in (lambda d: tensor.stack([x, x], d), x.unsqueeze):
-            np.testing.assert_array_equal(function(dim).data, function(dim - 4).data)
-
-
 def test_views_are_views_and_a_single_element_is_one_too() -> None:
     array = np.arange(6.0).reshape(2, 3)
     x = from_numpy(array)
@@ -255,3 +217,18 @@ def test_views_are_views_and_a_single_element_is_one_too() -> None:
     x[1, 2].fill_(7.0)
     assert array[1, 2] == 7
     assert x[1].version == x.version == 1
+
+
+def test_an_integer_beside_an_array_counts_as_an_array_as_in_numpy() -> None:
+    values = np.arange(24.0).reshape(2, 3, 4)
+    index = (1, slice(None), np.array([0, 3, 0, 1, 2]))
+    x = Tensor(values, requires_grad=True)
+    y = x[index]
+    assert y.shape == (5, 3)  # numpy puts what was chosen first; PyTorch gives (3, 5)
+    np.testing.assert_array_equal(y.data, values[index])
+    w = np.arange(15.0).reshape(5, 3)
+    (g,) = grad(y, x, Tensor(w))
+    wanted = np.zeros((2, 3, 4))
+    np.add.at(wanted, index, w)
+    assert g is not None
+    np.testing.assert_array_equal(g.data, wanted)

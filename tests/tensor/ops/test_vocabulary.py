@@ -208,3 +208,14 @@ def test_an_op_with_a_gradient_records_just_its_name_operands_and_attributes(nam
         for edge, operand in zip(node.inputs, operands, strict=True):
             if operand is not None and operand.requires_grad:
                 assert edge is operand
+
+
+def test_every_op_of_several_elementwise_operands_has_samples_that_broadcast() -> None:
+    def unequal(name: str) -> bool:
+        return any(len({np.shape(a) for a in s.operands}) > 1 for s in CASES[name].samples)
+
+    elementwise = [
+        name for name, spec in VOCAB.items() if spec.scope == "both" and len(spec.inputs) > 1
+    ]
+    assert {"add", "pow", "where", "maximum", "lt"} <= set(elementwise)
+    assert [name for name in elementwise if not unequal(name)] == []

@@ -205,3 +205,11 @@ def assert_equal_weights(ours: nn.Module, theirs: torch.nn.Module) -> None:
             atol=WEIGHT_RTOL * 1e-4,
             err_msg=name,
         )
+
+
+def moved(kind: Callable[..., optim.Optimizer], w: float, g: float, **options: Any) -> float:
+    """Where one step takes a weight that has a gradient."""
+    p = nn.Parameter(np.array(w))
+    p.grad = Tensor(np.array(g))
+    kind([p], **options).step()
+    return float(p.item())

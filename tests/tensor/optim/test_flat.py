@@ -267,19 +267,6 @@ def test_zero_grad_drops_or_zeroes() -> None:
     assert p.grad is None
 
 
-def test_a_tied_weight_has_one_state_and_one_step() -> None:
-    model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)).double()
-    model[1].weight = model[0].weight
-    before = model[0].weight.data.copy()
-    optimizer = optim.SGD(model.parameters(), lr=1.0, momentum=0.9)
-    model(Tensor(np.eye(3))).sum().backward()
-    # d/dW of the sum of W @ W over all elements, both uses of W
-    expected = before.sum(0)[:, None] + before.sum(1)[None, :]
-    optimizer.step()
-    np.testing.assert_allclose(model[1].weight.data, before - expected, rtol=1e-13)
-    assert len(optimizer.state) == 1
-
-
 # Versions
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 import tensor
 from tensor import Tensor, nn, optim
 from tensor.kernels import optimizers
-from tests.tensor.optim.cases import CASES, MODELS, Case, Pair, assert_equal_weights
+from tests.tensor.optim.cases import CASES, MODELS, Case, Pair, assert_equal_weights, moved
 
 NAMES: Final = sorted({case.name for case in CASES.values()})
 
@@ -219,25 +218,6 @@ def test_momentum_can_be_switched_on_and_off(momentum: float) -> None:
 
 
 # Values that can be said in advance
-
-
-def moved(kind: Callable[..., optim.Optimizer], w: float, g: float, **options: Any) -> float:
-    p = nn.Parameter(np.array(w))
-    p.grad = Tensor(np.array(g))
-    kind([p], **options).step()
-    return float(p.item())
-
-
-@pytest.mark.parametrize("g", [1e-3, -2.0, 50.0])
-def test_the_first_step_of_adam_is_the_rate_against_the_sign(g: float) -> None:
-    assert moved(optim.Adam, 1.0, g, lr=0.01) == pytest.approx(1 - 0.01 * np.sign(g), abs=1e-6)
-    assert moved(optim.AdamW, 1.0, g, lr=0.01, weight_decay=0) == pytest.approx(
-        1 - 0.01 * np.sign(g), abs=1e-6
-    )
-
-
-def test_adamw_without_a_gradient_only_decays() -> None:
-    assert moved(optim.AdamW, 1.0, 0.0, lr=0.1, weight_decay=0.1) == pytest.approx(0.99, abs=1e-15)
 
 
 def test_adam_passes_the_decay_through_its_moments() -> None:
