@@ -204,7 +204,7 @@ def test_a_reduction_over_any_dimensions_equals_torch(data: st.DataObject) -> No
     np.testing.assert_allclose(found.data, wanted.numpy(), rtol=1e-13, atol=1e-13)
 
 
-# Negative dimensions
+# Views and single elements
 
 
 def test_views_are_views_and_a_single_element_is_one_too() -> None:
