@@ -33,6 +33,7 @@ from .random import Generator, default_generator, manual_seed
 from .scalarize import Scalarized, scalarize
 from .selection import *  # noqa: F403
 from .tensor import Tensor, from_numpy
+from .tracing import record_details
 from .transforms import hessian, hvp, jacobian, jvp, vhp, vjp
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "ops",
     "optim",
     "random",
+    "record_details",
     "record_sites",
     "remove_op",
     "scalarize",

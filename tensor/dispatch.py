@@ -27,10 +27,9 @@ from .errors import NotOperandError, ShapeError
 from .graph import SYMBOLS, Array, Constant, Edge, Node, Saved, Version, user_site
 from .rules import RULES
 from .tensor import Tensor
-from .tracing import TRACER
+from .tracing import DETAILS, TRACER
 
 __all__ = [
-    "KEEP_CONSTANTS",
     "OPS",
     "Op",
     "Operand",
@@ -57,10 +56,6 @@ recording = SimpleNamespace()
 _new = object.__new__
 
 _NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
-
-# Set while records are to keep the numbers of every operand, so that they can be run again.
-KEEP_CONSTANTS: contextvars.ContextVar[bool] = contextvars.ContextVar("keep", default=False)
-
 
 # Where numpy neither warns nor raises: IEEE values are the answer. ``quietly().run(f, ...)`` calls
 # ``f`` in a copy of this context, which costs a fraction of entering ``np.errstate`` and leaves the
@@ -356,6 +351,9 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
             _examine(op, result)
         elif result.node is not None and modes.is_recording_sites():
             result.node.site = user_site()
+        details = DETAILS.get()
+        if details is not None and result.node is not None:
+            result.node.keep(out.copy(), details.current)
     return result
 
 
@@ -453,5 +451,5 @@ def _constant(operand: Any, array: Any) -> Constant:
     if array is None:
         return Constant((), np.dtype(bool))
     value = array.item() if array.size == 1 and array.ndim == 0 else None
-    kept = array.copy() if value is None and KEEP_CONSTANTS.get() else None
+    kept = array.copy() if value is None and DETAILS.get() is not None else None
     return Constant(array.shape, array.dtype, value, getattr(operand, "label", None), kept)

@@ -84,7 +84,7 @@ class Version:
 class Constant(NamedTuple):
     """An operand that no gradient flows to.
 
-    Its value is kept if it is one number; of others, a copy while ``KEEP_CONSTANTS`` is set.
+    Its value is kept if it is one number; of others, a copy within ``record_details()``.
     """
 
     shape: tuple[int, ...]
@@ -108,6 +108,16 @@ class Constant(NamedTuple):
         """What tells it from a leaf that gradients flow to."""
         return True
 
+    @property
+    def data(self) -> Any:
+        """Its value, as far as it was kept."""
+        return self.array if self.value is None else self.value
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it stands for an operand that was not given."""
+        return self.value is None and self.array is None and not self.shape and self.dtype == bool
+
 
 class Saved(NamedTuple):
     """An array that a rule will need, and the version at which it was saved."""
@@ -115,6 +125,11 @@ class Saved(NamedTuple):
     array: Array
     version: Version
     expected: int
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether nothing was written to it since."""
+        return self.version.count == self.expected
 
 
 class Recomputation(Protocol):
@@ -156,6 +171,7 @@ class Node:
 
     __slots__ = (
         "__weakref__",
+        "_details",
         "attrs",
         "dtype",
         "hooks",
@@ -195,6 +211,32 @@ class Node:
     def symbol(self) -> str:
         """What a drawing writes in the op's place."""
         return SYMBOLS.get(self.op, self.op)
+
+    def keep(self, value: Array, module: str) -> None:
+        """Keep the numbers of the result, and the name of the module that called the op."""
+        self._details = (value, module)
+
+    @property
+    def data(self) -> Array | None:
+        """The numbers of the result, if they were kept: in ``record_details()``, or for a rule."""
+        if hasattr(self, "_details"):
+            return self._details[0]
+        saved = (self.saved or {}).get("out")
+        return saved.array if saved is not None and saved.is_intact else None
+
+    @property
+    def module(self) -> str:
+        """The name of the module that called the op, if it was made in ``record_details()``."""
+        return self._details[1] if hasattr(self, "_details") else ""
+
+    def scalars(self, g: Any = None, limit: int | None = None) -> Any:
+        """Return the result as an ndarray of micro's Values, made from the operands' numbers.
+
+        See ``tensor.expansions.opening``.
+        """
+        from .expansions.opening import opened
+
+        return opened(self, g, limit)
 
     def partials(self) -> tuple[Any, ...]:
         """Return the derivative by each operand, where all are single numbers: for drawings."""

@@ -13,8 +13,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -24,15 +23,15 @@ from micro.value import OPS as SCALAR_OPS
 from micro.value import Value
 from micro.vocab import VOCAB
 
-from .dispatch import KEEP_CONSTANTS
 from .engine import _edge, _reachable
 from .expansions import ADJOINTS, EXPANSIONS, MOVES
 from .expansions.scalars import Scalars, array_of, constant
 from .graph import Array, Constant, Edge, Node
 from .program import Program, mapped, tensors
 from .tensor import Tensor
+from .tracing import record_details
 
-__all__ = ["Scalarized", "expand", "scalarize"]
+__all__ = ["Scalarized", "expand", "labelled", "operand_name", "scalarize", "wrapped"]
 
 LIMIT = 100_000
 
@@ -122,7 +121,7 @@ def scalarize(
 
         @functools.wraps(output)
         def run(*args: Any, **kwargs: Any) -> Scalarized:
-            with _everything_kept():
+            with record_details():
                 result = output(*args, **kwargs)
             return _scalarized(result, limit, number)
 
@@ -152,18 +151,9 @@ def _scalarized(output: Any, limit: int, number: Callable[[float], Any]) -> Scal
     found = {leaf: _entered(m, leaf, leaf.label or "", leaf.requires_grad) for leaf in leaves}
     values = {id(tensor): array for tensor, array in found.items()}
     expand(m, nodes, values)
-    results = tuple(_wrapped(values[id(_edge(tensor))]) for tensor in outputs)
+    results = tuple(wrapped(values[id(_edge(tensor))]) for tensor in outputs)
     leaves_only = {t: array for t, array in found.items() if t.requires_grad}
     return Scalarized(results[0] if isinstance(output, Tensor) else results, leaves_only, values)
-
-
-@contextmanager
-def _everything_kept() -> Iterator[None]:
-    token = KEEP_CONSTANTS.set(True)
-    try:
-        yield
-    finally:
-        KEEP_CONSTANTS.reset(token)
 
 
 def _of_program(
@@ -194,7 +184,7 @@ def _of_program(
     expand(m, program.instructions, values)
     outputs = mapped(
         program.outputs,
-        lambda x: _wrapped(values[id(x)]) if id(x) in values else x,
+        lambda x: wrapped(values[id(x)]) if id(x) in values else x,
     )
     found = {t: a for t, a in leaves.items() if any(isinstance(v, Value) for v in a.flat)}
     return Scalarized(outputs, found, values)
@@ -202,20 +192,27 @@ def _of_program(
 
 def _entered(m: Scalars, leaf: Tensor, name: str, as_values: bool) -> Array:
     """Return a leaf's elements: Values, or numbers where no gradient is to flow to it."""
+    if as_values:
+        return labelled(m, leaf.data, name, "its leaves")
     m.reserve(leaf.numel(), "its leaves")
     items = leaf.data.reshape(-1).tolist()
-    numbers = map(m.number, items) if leaf.dtype.kind == "f" else iter(items)
-    if not as_values:
-        return array_of(numbers, leaf.shape)
+    return array_of(map(m.number, items) if leaf.dtype.kind == "f" else items, leaf.shape)
+
+
+def labelled(m: Scalars, array: Array, name: str, what: str) -> Array:
+    """Return the elements as Values, whose labels are the name and their index: ``w[0,1]``."""
+    m.reserve(array.size, what)
+    numbers = map(m.number, array.reshape(-1).tolist())
     places = [
         name and (f"{name}[{','.join(map(str, index))}]" if index else name)
-        for index in np.ndindex(leaf.shape)
+        for index in np.ndindex(array.shape)
     ]
-    return array_of((Value(x, label) for x, label in zip(numbers, places, strict=True)), leaf.shape)
+    values = (Value(x, label) for x, label in zip(numbers, places, strict=True))
+    return array_of(values, array.shape)
 
 
-def _wrapped(a: Array) -> Any:
-    """Return an output: all of it as Values, and the one of a 0-d output itself."""
+def wrapped(a: Array) -> Any:
+    """Return elements as Values, plain numbers too; the one of a 0-d array itself."""
     values = array_of((x if isinstance(x, Value) else constant(x) for x in a.flat), a.shape)
     return values if a.ndim else values.item()
 
@@ -288,16 +285,21 @@ def _operand(
     return array_of(map(m.number, items) if array.dtype.kind == "f" else items, array.shape)
 
 
+def operand_name(node: Node, i: int) -> str:
+    """Return what an op calls its operand number ``i``: ``weight``, ``tensors[1]``."""
+    spec = VOCAB[node.op]
+    return f"{spec.inputs[0][1:]}[{i}]" if spec.variadic else spec.inputs[i]
+
+
 def _kept(node: Node, i: int, edge: Constant) -> Array:
     """Return the numbers of an operand that the record has kept for a rule.
 
     Raises:
         RuntimeError: it has not.
     """
-    spec = VOCAB[node.op]
-    name = f"{spec.inputs[0][1:]}[{i}]" if spec.variadic else spec.inputs[i]
+    name = operand_name(node, i)
     saved = (node.saved or {}).get(name)
-    if saved is not None and saved.version.count == saved.expected:
+    if saved is not None and saved.is_intact:
         return saved.array
     raise RuntimeError(
         f"scalarize: the record does not keep the numbers of {name} of {node.op}, a constant of "

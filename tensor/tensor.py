@@ -23,7 +23,7 @@ from .errors import ShapeError
 from .graph import Array, Edge, Node, Version
 from .inplace import InPlace
 from .methods import recorded
-from .tracing import TRACER
+from .tracing import TRACER, record_details
 
 if TYPE_CHECKING:
     import builtins
@@ -170,9 +170,26 @@ class Tensor(InPlace, Composite):
         """The attributes of the op that made this Tensor."""
         return MappingProxyType({}) if self.node is None else self.node.attrs
 
+    record_details = staticmethod(record_details)
+
+    @property
+    def module(self) -> str:
+        """The name of the module that made this Tensor, if it was made in ``record_details()``."""
+        return "" if self.node is None else self.node.module
+
     def partials(self) -> tuple[Any, ...]:
         """Return the derivative by each operand, where all are single numbers: for drawings."""
         return () if self.node is None else self.node.partials()
+
+    def scalars(self, g: Any = None, limit: int | None = None) -> Any:
+        """Return this result as an ndarray of micro's Values: see ``tensor.expansions.opening``.
+
+        Raises:
+            RuntimeError: this Tensor is a leaf.
+        """
+        if self.node is None:
+            raise RuntimeError("scalars: the Tensor is a leaf, which no recorded op has made")
+        return self.node.scalars(g, limit)
 
     @property
     def is_leaf(self) -> builtins.bool:

@@ -3,6 +3,8 @@
 While a function is traced, every op that it calls becomes an instruction, whether the function
 calls it itself or a backward pass does, whose rules then run on the recording ops. What else a
 step does, such as drawing random numbers or moving parameters, is an instruction with an effect.
+
+``record_details`` has a graph that is to be looked at recorded with more than gradients need.
 """
 
 from __future__ import annotations
@@ -16,13 +18,27 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from . import modes
 from .graph import Array, Constant
 from .kernels import scatter
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-__all__ = ["TRACER", "Argument", "Captured", "Edge", "Instruction", "Tracer", "pausing"]
+__all__ = [
+    "DETAILS",
+    "TRACER",
+    "Argument",
+    "Calls",
+    "Captured",
+    "Edge",
+    "Instruction",
+    "Tracer",
+    "called",
+    "calling",
+    "pausing",
+    "record_details",
+]
 
 
 @dataclass(eq=False, slots=True)
@@ -111,6 +127,9 @@ Edge: TypeAlias = Instruction | Argument | Captured | Constant
 
 TRACER: ContextVar[Tracer | None] = ContextVar("smolgrad tracer", default=None)
 
+# Set while records keep more than gradients need.
+DETAILS: ContextVar[Calls | None] = ContextVar("smolgrad details", default=None)
+
 
 @contextmanager
 def pausing() -> Iterator[None]:
@@ -120,6 +139,81 @@ def pausing() -> Iterator[None]:
         yield
     finally:
         TRACER.reset(token)
+
+
+@contextmanager
+def record_details() -> Iterator[Calls]:
+    """Keep more of every op that is recorded inside than its gradient needs: for drawings.
+
+    A node then has the numbers of its result (``data``) and of every operand, the name of the
+    module that called it (``module``) and the line of code (``site``). Costs time, and the memory
+    of all intermediate results.
+
+    Yields:
+        The calls, which know the names of the parameters of the modules that have been called.
+    """
+    calls = Calls()
+    token = DETAILS.set(calls)
+    try:
+        with modes.record_sites():
+            yield calls
+    finally:
+        DETAILS.reset(token)
+
+
+@contextmanager
+def calling(module: Any) -> Iterator[None]:
+    """Be inside a call of ``module``, for whoever writes down what runs."""
+    tracer = TRACER.get()
+    calls = DETAILS.get() if tracer is None else tracer.calls
+    if calls is None:
+        yield
+    else:
+        with calls.inside(module):
+            yield
+
+
+def called(module: Any, function: Callable[..., Any], *args: Any) -> Any:
+    """Return ``function(*args)``, which is done in the place of a call of ``module``."""
+    if modes.ACTIVE.get() is None:  # nobody writes down what runs
+        return function(*args)
+    with calling(module):
+        return function(*args)
+
+
+class Calls:
+    """Which module is being called, named as in the first module that was called.
+
+    Attributes:
+        names: of modules and parameters, by id.
+        modules: those that were called, by id.
+    """
+
+    def __init__(self) -> None:
+        self.names: dict[int, str] = {}
+        self.modules: dict[int, Any] = {}
+        self._stack: list[str] = []
+
+    @property
+    def current(self) -> str:
+        """The name of the module that is being called, or ""."""
+        return self._stack[-1] if self._stack else ""
+
+    @contextmanager
+    def inside(self, module: Any) -> Iterator[None]:
+        """Be inside a call of ``module``."""
+        self.modules[id(module)] = module
+        if id(module) not in self.names:
+            prefix = self.current
+            for name, part in module.named_modules():
+                self.names.setdefault(id(part), ".".join(filter(None, (prefix, name))))
+            for name, parameter in module.named_parameters():
+                self.names.setdefault(id(parameter), name)
+        self._stack.append(self.names[id(module)])
+        try:
+            yield
+        finally:
+            self._stack.pop()
 
 
 class Tracer:
@@ -137,12 +231,11 @@ class Tracer:
         self.whole = whole
         self.instructions: list[Instruction] = []
         self.captured: list[Captured] = []
-        self.modules: dict[int, Any] = {}
         self.cleared: set[int] = set()
         self._edges: dict[int, Edge] = {}  # by the id of the array that holds the elements
         self._alive: list[Any] = []  # so that no id is used twice
-        self._modules: list[str] = []
-        self._names: dict[int, str] = {}  # of modules and parameters, by id
+        self.calls = Calls()
+        self.modules = self.calls.modules
 
     def argument(self, tensor: Tensor, label: str) -> Argument:
         """Take note of an argument."""
@@ -164,7 +257,7 @@ class Tracer:
         """Return what yields the elements of ``tensor``."""
         edge = self._edges.get(id(tensor._array))
         if edge is None:
-            label = self._names.get(id(tensor)) or tensor.label or f"t{len(self.captured)}"
+            label = self.calls.names.get(id(tensor)) or tensor.label or f"t{len(self.captured)}"
             edge = Captured(label, tensor)
             self.captured.append(edge)
             self._enter(tensor._array, edge)
@@ -175,7 +268,7 @@ class Tracer:
         """Take note that ``grad`` of a leaf is about to be added to."""
         grad = leaf._grad
         if grad is not None and id(grad._array) not in self._edges:
-            label = self._names.get(id(leaf)) or leaf.label or f"t{len(self.captured)}"
+            label = self.calls.names.get(id(leaf)) or leaf.label or f"t{len(self.captured)}"
             edge = Captured(f"{label}.grad", grad, leaf)
             self.captured.append(edge)
             self._enter(grad._array, edge)
@@ -199,7 +292,7 @@ class Tracer:
             attrs: what else a reader should know.
         """
         inputs = tuple(self.edge(tensor) for tensor in operands)
-        boolean, module = np.dtype(bool), self._module()
+        boolean, module = np.dtype(bool), self.calls.current
         whole = Instruction(name, inputs, attrs, (), boolean, module, kernel=kernel)
         self._write(whole, None)
         for i, array in enumerate(results):
@@ -220,7 +313,7 @@ class Tracer:
     ) -> None:
         """Write down an op: its operands, the arrays that they were converted to, its result."""
         inputs = tuple(map(self._operand, operands, arrays))
-        self._write(Instruction(name, inputs, attrs, out.shape, out.dtype, self._module()), out)
+        self._write(Instruction(name, inputs, attrs, out.shape, out.dtype, self.calls.current), out)
 
     def effect(
         self,
@@ -241,7 +334,9 @@ class Tracer:
         """
         shape, dtype = ((), np.dtype(bool)) if out is None else (out.shape, out.dtype)
         inputs = tuple(self.edge(tensor) for tensor in operands)
-        self._write(Instruction(name, inputs, attrs or {}, shape, dtype, self._module(), run), out)
+        self._write(
+            Instruction(name, inputs, attrs or {}, shape, dtype, self.calls.current, run), out
+        )
 
     def write(self, tensor: Tensor, index: Any, value: Array, accumulate: bool) -> None:
         """Write down that elements of ``tensor`` have been overwritten.
@@ -269,31 +364,11 @@ class Tracer:
                 attrs,
                 target.shape,
                 target.dtype,
-                self._module(),
+                self.calls.current,
                 again,
             ),
             None if isinstance(target, Captured) else tensor._array,
         )
-
-    @contextmanager
-    def inside(self, module: Any) -> Iterator[None]:
-        """Be inside a call of ``module``, named as in the first module that was called."""
-        self.modules[id(module)] = module
-        if id(module) not in self._names:
-            self._alive.append(module)
-            prefix = self._module()
-            for name, part in module.named_modules():
-                self._names.setdefault(id(part), ".".join(filter(None, (prefix, name))))
-            for name, parameter in module.named_parameters():
-                self._names.setdefault(id(parameter), name)
-        self._modules.append(self._names[id(module)])
-        try:
-            yield
-        finally:
-            self._modules.pop()
-
-    def _module(self) -> str:
-        return self._modules[-1] if self._modules else ""
 
     def _operand(self, operand: Any, array: Any) -> Edge:
         if array is None:
@@ -308,7 +383,12 @@ class Tracer:
             edge = self.edge(operand)
         if edge.dtype != array.dtype:
             cast = Instruction(
-                "cast", (edge,), {"dtype": array.dtype}, array.shape, array.dtype, self._module()
+                "cast",
+                (edge,),
+                {"dtype": array.dtype},
+                array.shape,
+                array.dtype,
+                self.calls.current,
             )
             self._write(cast, array)
             return cast

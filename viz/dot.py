@@ -26,6 +26,12 @@ HEAVY: Final = 1_500
 # Points: the line from a node without gradient, and from the one with the largest.
 WIDTHS: Final = (0.6, 2.6)
 
+# Around the nodes of a module.
+_FRAME: Final = (
+    f'style="rounded,dashed" color="{MUTED.light}" fontcolor="{MUTED.light}" '
+    "labeljust=l labelloc=t margin=10"
+)
+
 # Characters in a line of attributes.
 NARROW: Final = 40
 
@@ -42,6 +48,7 @@ def rows(node: Node) -> list[Row]:
     found = [Row(node.symbol, "symbol")] if node.symbol else [Row(node.kind, "muted")]
     if node.kind == "folded":
         found.append(Row(f"{node.members:,} nodes folded"))
+        found += [Row(line, "muted") for line in textwrap.wrap(node.contents, NARROW)]
     found += [Row(line, "label") for line in _lines(node.label)] if node.label else []
     found += [Row(line, "muted") for line in textwrap.wrap(node.attrs, NARROW)]
     found += [Row(node.shape, "muted")] if node.shape else []
@@ -74,6 +81,8 @@ def to_dot(graph: Graph, direction: Direction = "LR") -> str:
     dot.attr("node", margin="0.15,0.06")
     dot.attr("edge", fontname=FONT, fontsize=str(FONT_SIZE - 1), fontcolor=INK.light)
     dot.attr("edge", color=MUTED.light, arrowsize="0.7")
+    if graph.span <= HEAVY:
+        _write_frames(graphviz, dot, graph)
     for node in graph.nodes:
         dot.node(node.name, **_node_attrs(graphviz, node))
     # Where a label takes part in the layout it gets a rank of its own.
@@ -87,6 +96,38 @@ def to_dot(graph: Graph, direction: Direction = "LR") -> str:
             attrs[where] = f" {text} "
         dot.edge(f"n{edge.source}", node.name, **attrs)
     return str(dot.source)
+
+
+def _write_frames(graphviz: Any, dot: Any, graph: Graph) -> None:
+    """Put the nodes of each module into a frame, and that into the frame of the module around."""
+    paths = {node.module for node in graph.nodes if node.module}
+    paths |= {".".join(p.split(".")[:k]) for p in paths for k in range(1, p.count(".") + 1)}
+    # Graphviz takes frames in the order in which they are opened.
+    opened: list[str] = []
+    body: list[str] = []
+
+    def close() -> None:
+        opened.pop()
+        body.append("\t" * (len(opened) + 1) + "}\n")
+
+    for number, path in enumerate(sorted(paths, key=_natural)):
+        while opened and not path.startswith(f"{opened[-1]}."):
+            close()
+        indent = "\t" * (len(opened) + 1)
+        body.append(f"{indent}subgraph cluster_{number} {{\n")
+        opened.append(path)
+        label = graphviz.quoting.quote(_escaped(graphviz, [printable(path)]))
+        body.append(f"{indent}\tgraph [id=m{number} label={label} {_FRAME}]\n")
+        members = [node.name for node in graph.nodes if node.module == path]
+        body += [f"{indent}\t{name}\n" for name in members]
+    while opened:
+        close()
+    dot.body += body
+
+
+def _natural(path: str) -> list[tuple[int, str]]:
+    """Sorts layers.2 before layers.10, and what lies in a module right after it."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in path.split(".")]
 
 
 def _edges(graph: Graph) -> Iterator[tuple[Node, Edge]]:

@@ -9,13 +9,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from .calls import call
 from .dot import Direction, to_dot
 from .errors import DrawingError
 from .fold import fold
-from .graph import Graph, Record, read, walk
+from .graph import Graph, Node, Record, is_record, read, walk
 from .raster import to_png
-from .render import to_svg
+from .render import linked, to_svg
 from .text import describe, printable, to_table_html, to_text
+from .trace import Playable, gradients_of, trace, values_of
+from .zoom import MOST_SCALARS, scalars_of
 
 __all__ = ["MAX_NODES", "Drawing", "checked_options", "draw", "names_of", "title_of"]
 
@@ -32,6 +35,8 @@ _PAGE = """<!DOCTYPE html>
 body {{ font-family: Helvetica, Arial, sans-serif; margin: 1.5rem; }}
 figure {{ margin: 0; overflow: auto; }}
 table {{ border-collapse: collapse; font-size: 0.9rem; }}
+details {{ margin: 0.75rem 0; }}
+summary {{ cursor: pointer; }}
 th, td {{ border-bottom: 1px solid #8888; padding: 0.2rem 0.6rem; text-align: left; }}
 td {{ white-space: pre-wrap; }}
 </style>
@@ -41,9 +46,16 @@ td {{ white-space: pre-wrap; }}
 <figure>
 {svg}</figure>
 <p>{description}</p>
-{table}
+{zooms}{table}
 </body>
 </html>
+"""
+
+_ZOOM = """<details>
+<summary>{title}</summary>
+<figure id="zoom-{name}">
+{svg}</figure>
+</details>
 """
 
 
@@ -56,12 +68,21 @@ class Drawing:
         graph: what is drawn.
         title: what it is called.
         direction: "LR" where data flows from left to right, "TB" where it flows down.
+        zooms: the drawings of the nodes that were opened, by the nodes' names.
     """
 
-    def __init__(self, graph: Graph, title: str, direction: Direction) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        title: str,
+        direction: Direction,
+        zooms: Mapping[str, Drawing | str] | None = None,
+    ) -> None:
         self.graph = graph
         self.title = title
         self.direction = direction
+        self.zooms = {n: x for n, x in (zooms or {}).items() if isinstance(x, Drawing)}
+        self._closed = {n: x for n, x in (zooms or {}).items() if isinstance(x, str)}
 
     @cached_property
     def _dot(self) -> str:
@@ -100,15 +121,45 @@ class Drawing:
         """The graph as a table in backward order, for terminals and screen readers."""
         return to_text(self.graph, self.title)
 
+    def zoom(self, node: str) -> Drawing:
+        """The graph of numbers within a node of arrays; for drawings made with ``zoom=True``.
+
+        It is made by the scalar engine from the same operands and the same gradient, so the
+        numbers on both levels are the same, but for rounding. An operand's gradient is what comes
+        through this node, which is a part of the whole where it is used elsewhere too.
+
+        Args:
+            node: the name, the label or the op of a node, such as "n2" or "softmax"; of several
+                the first in backward order.
+
+        Raises:
+            KeyError: there is no such node, or it could not be opened; the message says why.
+        """
+        found = [n.name for n in self.graph.nodes if node in (n.name, n.label, n.op)]
+        for name in found:
+            if name in self.zooms:
+                return self.zooms[name]
+        if not found:
+            names = ", ".join(f"{n.name} {n.op}" for n in self.graph.nodes if n.op)
+            raise KeyError(f"zoom: there is no node {node!r}; there are {names}")
+        why = self._closed.get(found[0], "it is no op, or the drawing was made without zoom=True")
+        raise KeyError(f"zoom: {found[0]} cannot be opened: {why}")
+
     def html(self) -> str:
-        """A page of its own, without links: the drawing and its table.
+        """A page of its own, which loads nothing: the drawing, its table, and what was opened.
+
+        A click on a node that was opened leads to its graph of numbers.
 
         Raises:
             DrawingError: there is no Graphviz to lay it out; the message says what to install.
         """
         return _PAGE.format(
             title=html.escape(printable(self.title)),
-            svg=self._svg,
+            svg=linked(self._svg, {name: f"#zoom-{name}" for name in self.zooms}),
+            zooms="".join(
+                _ZOOM.format(name=name, title=html.escape(printable(x.title)), svg=x.svg())
+                for name, x in self.zooms.items()
+            ),
             description=html.escape(describe(self.graph)),
             table=to_table_html(self.graph),
         )
@@ -156,23 +207,41 @@ class Drawing:
 
 
 def draw(
-    obj: Record,
-    *,
+    obj: Record | Callable[..., Any],
+    *args: Any,
     parameters: Any = None,
+    gradients: bool | None = None,
     max_nodes: int | None = MAX_NODES,
+    depth: int | None = None,
+    zoom: bool = False,
     direction: Direction = "LR",
     title: str | None = None,
 ) -> Drawing:
-    """Draw the graph that ``obj`` was computed by, as it is now.
+    """Draw the graph that ``obj`` was computed by, as it is now, or that of ``obj(*args)``.
+
+    A call is made with every detail recorded that the engine of ``obj``, ``args`` or
+    ``parameters`` offers: the value of each node, its module, the line of code. To call a module
+    or a function is therefore the way to see everything; a result that was computed before shows
+    what its engine has kept.
 
     Args:
-        obj: a micro.Value, a tensor.Tensor, or any other object that has ``op``, ``inputs``,
-            ``attrs`` and ``label``.
+        obj: a micro.Value, a tensor.Tensor, a tensor.Program, or any other object that has ``op``,
+            ``inputs``, ``attrs`` and ``label``. With ``args``, or if it is no such object: a
+            module, or another function, that returns one.
+        args: what it is called with.
         parameters: what is drawn as a parameter, and called what: a module, a mapping from names,
             objects, or pairs of a name and an object. A label that an object has goes first. An
-            object whose class is called Parameter is drawn as one in any case.
+            object whose class is called Parameter is drawn as one in any case. Of a module that
+            is called, its own, if not given.
+        gradients: whether a backward pass is run, which changes nothing, so that every node shows
+            its gradient; else a node shows the one that it has. If not given: where a call yields
+            one number.
         max_nodes: at most so many nodes are drawn, and the rest is folded, which the drawing says;
             None for all of them. A few hundred can be laid out in seconds.
+        depth: modules deeper than this in the tree of modules are folded into boxes, those of depth
+            1 being the parts of the outermost one. If not given: as few as max_nodes allows.
+        zoom: whether nodes of arrays are opened into graphs of numbers, where these are small:
+            see ``Drawing.zoom``.
         direction: "LR" for data that flows from left to right, "TB" for data that flows down.
         title: what the drawing is called; after the output, if not given.
 
@@ -180,13 +249,64 @@ def draw(
         The drawing: ``svg()``, ``png()``, ``dot()``, ``text()``, ``html()``, ``save(path)``.
 
     Raises:
-        TypeError: obj is no such object, or max_nodes is not an int.
-        ValueError: max_nodes is below 2, or direction is another word.
+        TypeError: obj is no such object, the call returns none, or max_nodes or depth is not an
+            int.
+        ValueError: max_nodes is below 2, depth below 1, or direction is another word.
+        RuntimeError: the engine cannot differentiate obj, and gradients is true.
     """
     checked_options("draw", max_nodes, direction)
+    _check_depth(depth)
+    names = names_of(parameters, "draw")
+    is_call = bool(args) or (callable(obj) and not is_record(obj) and not isinstance(obj, type))
+    if is_call:
+        if parameters is None and not is_record(obj) and hasattr(obj, "parameters"):
+            names = names_of(obj, "draw")
+        obj, met = call(obj, args, parameters)
+        names = {**met, **names}
     found = walk(obj)
-    graph = read(found, fold(found, max_nodes), names_of(parameters, "draw"))
-    return Drawing(graph, title_of(graph) if title is None else title, direction)
+    values: dict[int, Any] = {}
+    grads: dict[int, Any] | None = None
+    if gradients and not isinstance(obj, Playable):
+        raise TypeError(
+            f"draw: gradients is true, and {type(obj).__name__} has no trace_backward to run a "
+            "backward pass that changes nothing"
+        )
+    if gradients or (gradients is None and is_call and isinstance(obj, Playable)):
+        try:
+            passed = trace(obj)
+            grads, values = gradients_of(found, passed), values_of(found, passed)
+        except RuntimeError:
+            if gradients:
+                raise
+    groups = fold(found, max_nodes, depth, names)
+    graph = read(found, groups, names, grads, values)
+    zooms: dict[str, Drawing | str] = {}
+    if zoom:
+        for node, group in zip(graph.nodes, groups, strict=True):
+            if node.kind == "op":
+                i = group.members[0]
+                zooms[node.name] = _opened(found.records[i], node, (grads or {}).get(i), direction)
+    return Drawing(graph, title_of(graph) if title is None else title, direction, zooms)
+
+
+def _opened(record: Any, node: Node, g: Any, direction: Direction) -> Drawing | str:
+    """The drawing of what is in a node, or why there is none."""
+    numbers = scalars_of(record, node, g)
+    if isinstance(numbers, str):
+        return numbers
+    found = walk(numbers)
+    count = len(found.records)
+    if count > MOST_SCALARS:
+        return f"it has {count:,} numbers inside, and at most {MOST_SCALARS} are drawn"
+    title = f"{node.name}: {' '.join(filter(None, (node.op, node.label)))}, number by number"
+    return Drawing(read(found, fold(found, None), {}), title, direction)
+
+
+def _check_depth(depth: int | None) -> None:
+    if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool)):
+        raise TypeError(f"draw: depth is {depth!r}; wanted an int, or None for as deep as fits")
+    if depth is not None and depth < 1:
+        raise ValueError(f"draw: depth is {depth}; wanted at least 1, the outermost modules")
 
 
 def checked_options(caller: str, max_nodes: int | None, direction: str) -> None:

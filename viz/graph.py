@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from .sites import site_of
+from .sites import of_record, site_of
 from .summary import Summary, describe_attrs, magnitude, summarize
 
 __all__ = [
@@ -23,7 +23,9 @@ __all__ = [
     "Record",
     "Walk",
     "depths",
-    "is_constant",
+    "is_record",
+    "kind_of",
+    "module_of",
     "read",
     "symbol_of",
     "walk",
@@ -39,8 +41,11 @@ class Record(Protocol):
     These are read too where an object has them: ``data`` and ``grad`` (numbers or arrays),
     ``shape``, ``dtype``, ``name`` (where the label is empty), ``symbol`` or ``_op`` (what is
     written instead of the op's name), ``is_constant``, ``is_parameter``, ``value`` (the number of
-    a constant that has no ``data``), ``partials()``, the local derivative by each input, and
-    ``site``, the ``file:line`` that made it.
+    a constant that has no ``data``), ``partials()``, the local derivative by each input,
+    ``site``, the ``file:line`` that made it, ``module``, the dotted name of the module that called
+    the op, ``sequence``, a number that rises in the order in which ops were made, and
+    ``is_missing``, of an input that was not given. The output may have them all in order, as
+    ``instructions``.
     """
 
     @property
@@ -66,10 +71,12 @@ class Walk(NamedTuple):
     Attributes:
         records: in backward order: the output first, and each before what it was made from.
         inputs: for each record the positions in ``records`` of its inputs, in order, with repeats.
+        arguments: which argument each of these inputs is, from 0.
     """
 
     records: list[Any]
     inputs: list[list[int]]
+    arguments: list[list[int]]
 
 
 class Group(NamedTuple):
@@ -79,11 +86,15 @@ class Group(NamedTuple):
         members: their positions in a walk.
         title: what is written on the node; not used where there is one member.
         has_one_result: whether only the first member is used outside the group.
+        contents: what ops are in it, in words.
+        module: the name of the module that it lies in.
     """
 
     members: list[int]
     title: str = ""
     has_one_result: bool = False
+    contents: str = ""
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +120,9 @@ class Node:
     """One node as it is drawn.
 
     ``id`` is its place in backward order, from 0 for the output; ``notes`` say where numbers that
-    are not finite come from; ``size`` is the largest absolute value in the gradient, if known.
+    are not finite come from; ``size`` is the largest absolute value in the gradient, if known;
+    ``module`` is the dotted name of the module that the node lies in; ``contents`` are the ops in a
+    folded node.
     """
 
     id: int
@@ -125,6 +138,8 @@ class Node:
     members: int = 1
     notes: tuple[str, ...] = ()
     size: float | None = None
+    module: str = ""
+    contents: str = ""
 
     @property
     def name(self) -> str:
@@ -164,14 +179,14 @@ def walk(root: Any) -> Walk:
     Raises:
         TypeError: ``root`` is not a record.
     """
-    if not _is_record(root):
+    if not is_record(root):
         raise TypeError(
             f"draw: obj is a {type(root).__name__}; wanted an object with op, inputs, attrs and "
             "label, such as a micro.Value or a tensor.Tensor"
         )
     # ``inputs`` may be made anew at each access: it is read once, and what it gave is kept alive,
     # since an object is known by its id.
-    inputs_of: dict[int, tuple[Any, Sequence[Any]]] = {}
+    inputs_of: dict[int, tuple[Any, Sequence[tuple[int, Any]]]] = {}
     order: list[Any] = []
     stack: list[tuple[Any, bool]] = [(root, False)]
     while stack:
@@ -179,13 +194,19 @@ def walk(root: Any) -> Walk:
         if inputs_are_placed:
             order.append(record)
         elif id(record) not in inputs_of:
-            inputs = tuple(record.inputs) if _is_record(record) else ()
-            inputs_of[id(record)] = record, inputs
+            inputs = tuple(record.inputs) if is_record(record) else ()
+            given = [(i, x) for i, x in enumerate(inputs) if not getattr(x, "is_missing", False)]
+            inputs_of[id(record)] = record, given
             stack.append((record, True))
-            stack.extend((x, False) for x in inputs)
+            stack.extend((x, False) for _, x in given)
     order.reverse()
     place = {id(record): i for i, record in enumerate(order)}
-    return Walk(order, [[place[id(x)] for x in inputs_of[id(record)][1]] for record in order])
+    found = [inputs_of[id(record)][1] for record in order]
+    return Walk(
+        order,
+        [[place[id(x)] for _, x in inputs] for inputs in found],
+        [[i for i, _ in inputs] for inputs in found],
+    )
 
 
 def depths(inputs: Sequence[Iterable[int]]) -> list[int]:
@@ -197,21 +218,38 @@ def depths(inputs: Sequence[Iterable[int]]) -> list[int]:
     return depth
 
 
-def read(graph: Walk, groups: Sequence[Group], names: Mapping[int, str]) -> Graph:
+def read(
+    graph: Walk,
+    groups: Sequence[Group],
+    names: Mapping[int, str],
+    gradients: Mapping[int, Any] | None = None,
+    values: Mapping[int, Any] | None = None,
+) -> Graph:
     """Read what is shown of each group, as it is now.
 
     Args:
         graph: the walk.
         groups: a partition of its records, in backward order.
         names: by id, the objects that are parameters, with a name or "".
+        gradients: by position in the walk; None if each record's own ``grad`` is shown.
+        values: by position in the walk, the numbers of records that have none themselves.
     """
     place = {member: i for i, group in enumerate(groups) for member in group.members}
-    nodes = tuple(
-        _node(graph.records[group.members[0]], i, _edges(graph, groups, place, i), names)
-        if len(group.members) == 1
-        else _folded(graph, group, i, _edges(graph, groups, place, i))
-        for i, group in enumerate(groups)
-    )
+    nodes = []
+    for i, group in enumerate(groups):
+        first, edges = group.members[0], _edges(graph, groups, place, i)
+        record = graph.records[first]
+        members = len(group.members)
+        if members == 1 or group.has_one_result:
+            grad = _grad(record) if gradients is None else gradients.get(first)
+            node = _node(record, i, edges, names, grad, (values or {}).get(first))
+        if members > 1:
+            if not group.has_one_result:
+                node = Node(i, "folded", "", "", "", "", "", None, None, edges)
+            contents = group.contents if group.title else ""
+            node = replace(node, kind="folded", op="", symbol=group.title, attrs="")
+            node = replace(node, members=members, contents=contents)
+        nodes.append(replace(node, module=group.module))
     noted = _with_notes(nodes, [graph.records[group.members[0]] for group in groups])
     return Graph(noted, len(graph.records), sum(map(len, graph.inputs)))
 
@@ -254,7 +292,8 @@ def _edges(
     members = groups[target].members
     alone = len(members) == 1
     sources = [place[x] for member in members for x in graph.inputs[member]]
-    derivatives = _derivatives(graph.records[members[0]], len(sources)) if alone else []
+    arguments = graph.arguments[members[0]]
+    derivatives = _derivatives(graph.records[members[0]], arguments) if alone else []
     edges: list[Edge] = []
     merged: dict[int, int] = {}
     for i, source in enumerate(sources):
@@ -266,7 +305,7 @@ def _edges(
             continue
         if not alone or len(groups[source].members) > 1:
             merged[source] = len(edges)
-        argument = i + 1 if alone and len(sources) > 1 else 0
+        argument = arguments[i] + 1 if alone and len(sources) > 1 else 0
         edges.append(Edge(source, argument, derivatives[i] if alone else ""))
     return tuple(edges)
 
@@ -277,24 +316,31 @@ def _grad(record: Any) -> Any:
         return getattr(record, "grad", None)
 
 
-def _derivatives(record: Any, count: int) -> list[str]:
-    """The local derivatives in words, "" where there is none."""
-    nothing = [""] * count
+def _derivatives(record: Any, arguments: Sequence[int]) -> list[str]:
+    """The local derivatives by these arguments in words, "" where there is none."""
+    nothing = [""] * len(arguments)
     partials = getattr(record, "partials", None)
-    if partials is None or not count:
+    if partials is None or not arguments:
         return nothing
     try:
         found = [summarize(d) for d in partials()]
     except (ArithmeticError, ValueError, TypeError, RuntimeError):
         return nothing  # a drawing shows what there is
     texts = [summary.text if summary else "" for summary in found]
-    return texts if len(texts) == count else nothing
+    return [texts[i] for i in arguments] if len(texts) == len(record.inputs) else nothing
 
 
-def _node(record: Any, i: int, inputs: tuple[Edge, ...], names: Mapping[int, str]) -> Node:
-    if not _is_record(record):  # a plain number among the inputs
+def _node(
+    record: Any,
+    i: int,
+    inputs: tuple[Edge, ...],
+    names: Mapping[int, str],
+    grad: Any,
+    value: Any,
+) -> Node:
+    if not is_record(record):  # a plain number among the inputs
         return Node(i, "constant", "", "", "", "", "", summarize(record), None, inputs)
-    kind = _kind(record, names)
+    kind, data = kind_of(record, names), _data(record)
     op = record.op if kind == "op" else ""
     return Node(
         id=i,
@@ -304,38 +350,33 @@ def _node(record: Any, i: int, inputs: tuple[Edge, ...], names: Mapping[int, str
         label=_label(record) or names.get(id(record), ""),
         attrs=describe_attrs(getattr(record, "attrs", {})),
         shape=_shape(record),
-        data=summarize(_data(record)),
-        grad=None if kind == "constant" else summarize(_grad(record)),
+        data=summarize(value if data is None else data),
+        grad=None if kind == "constant" else summarize(grad),
         inputs=inputs,
-        size=None if kind == "constant" else magnitude(_grad(record)),
+        size=None if kind == "constant" else magnitude(grad),
     )
 
 
-def _folded(graph: Walk, group: Group, i: int, inputs: tuple[Edge, ...]) -> Node:
-    """One node for several records: if they have one result, with what is shown of that."""
-    members = len(group.members)
-    if not group.has_one_result:
-        return Node(i, "folded", "", group.title, "", "", "", None, None, inputs, members)
-    result = _node(graph.records[group.members[0]], i, inputs, {})
-    return replace(result, kind="folded", op="", symbol=group.title, members=members)
-
-
-def _kind(record: Any, names: Mapping[int, str]) -> Kind:
+def kind_of(record: Any, names: Mapping[int, str]) -> Kind:
+    """What a record is, given the ids of those that are parameters."""
+    if not is_record(record):
+        return "constant"
     if len(record.inputs):
         return "op"
     if id(record) in names or getattr(record, "is_parameter", False) or _is_a_parameter(record):
         return "parameter"
-    return "constant" if is_constant(record) else "input"
+    return "constant" if _is_constant(record) else "input"
 
 
-def is_constant(leaf: Any) -> bool:
-    """Whether a leaf is a plain number, has an op of its own, or says so and has a number.
+def _is_constant(leaf: Any) -> bool:
+    """Whether a leaf has an op of its own, or says that it is constant and is one number.
 
-    Data that no gradient flows to, and whose numbers were not kept, is an input like any other.
+    An array that no gradient flows to is an input like any other.
     """
-    if not _is_record(leaf) or leaf.op:
+    if leaf.op:
         return True
-    return getattr(leaf, "is_constant", False) and _data(leaf) is not None
+    is_number = _data(leaf) is not None and not getattr(leaf, "shape", None)
+    return is_number and getattr(leaf, "is_constant", False)
 
 
 def _data(record: Any) -> Any:
@@ -352,7 +393,13 @@ def _is_a_parameter(record: Any) -> bool:
     return any(base.__name__ == "Parameter" for base in type(record).__mro__)
 
 
-def _is_record(obj: Any) -> bool:
+def module_of(record: Any) -> str:
+    """The dotted name of the module that called an op, or ""."""
+    return str(of_record(record, "module") or "")
+
+
+def is_record(obj: Any) -> bool:
+    """Whether it says how it was made."""
     # isinstance of a protocol asks the same, twenty times as slowly
     return hasattr(obj, "op") and hasattr(obj, "inputs") and not isinstance(obj, type)
 

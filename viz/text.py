@@ -10,7 +10,7 @@ from .graph import Graph, Node
 
 __all__ = ["caption", "describe", "printable", "to_table_html", "to_text"]
 
-COLUMNS: Final = ("id", "op", "label", "inputs", "shape", "data", "grad")
+COLUMNS: Final = ("id", "op", "label", "module", "inputs", "shape", "data", "grad")
 
 # Characters that XML cannot hold, as their pictures or escapes; a tab it can.
 _CONTROLS: Final = {
@@ -80,11 +80,12 @@ def printable(text: str) -> str:
 def _cells(node: Node) -> tuple[str, ...]:
     op = " ".join(part for part in (node.op or node.symbol or node.kind, node.attrs) if part)
     if node.kind == "folded":
-        op = f"{node.symbol} ({node.members:,} nodes folded)"
+        contents = f": {node.contents}" if node.contents else ""
+        op = f"{node.symbol} ({node.members:,} nodes folded{contents})"
     inputs = ", ".join(
         f"n{edge.source}" + (f" x {edge.count:,}" if edge.count > 1 else "") for edge in node.inputs
     )
-    shown = (node.name, op, node.label, inputs, node.shape, *_numbers(node))
+    shown = (node.name, op, node.label, node.module, inputs, node.shape, *_numbers(node))
     return tuple(_in_one_line(cell) for cell in shown)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, overload
 
 from ..tensor import Tensor
+from ..tracing import called
 from . import functional
 from ._activations import ReLU, Sigmoid, Tanh
 from ._linear import Linear
@@ -124,7 +125,8 @@ class Sequential(_Numbered):
             if isinstance(layer, Linear) and _plain(layer, Linear) and following is not None:
                 activation = _FUSED.get(type(following))
                 if activation is not None and _plain(following, type(following)):
-                    input = functional.linear(input, layer.weight, layer.bias, activation)
+                    operands = (input, layer.weight, layer.bias, activation)
+                    input = called(layer, functional.linear, *operands)
                     layer = next(chain, None)
                     continue
             input = layer(input)

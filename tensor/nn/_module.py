@@ -10,9 +10,9 @@ import numpy as np
 from ..dtypes import as_array, as_dtype, float16, float32, float64
 from ..gradients import clear_grad
 from ..graph import Array
-from ..modes import no_grad
+from ..modes import ACTIVE, no_grad
 from ..tensor import Tensor
-from ..tracing import TRACER
+from ..tracing import calling, record_details
 from ._parameter import Buffer, Parameter
 
 __all__ = ["IncompatibleKeys", "Module", "boxed", "indented"]
@@ -49,6 +49,9 @@ class Module:
 
     training: bool = True
 
+    # What a drawing of a call asks for.
+    record_details = staticmethod(record_details)
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's output; every subclass has its own."""
         raise NotImplementedError(
@@ -56,10 +59,9 @@ class Module:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        tracer = TRACER.get()
-        if tracer is None:
+        if ACTIVE.get() is None:  # nobody writes down what runs
             return self.forward(*args, **kwargs)
-        with tracer.inside(self):
+        with calling(self):
             return self.forward(*args, **kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,8 @@ class Fake:
     symbol: str | None = None
     is_constant: bool = False
     is_parameter: bool = False
+    is_missing: bool = False
+    module: str = ""
     local: Sequence[Any] = ()
 
     def partials(self) -> Sequence[Any]:
@@ -69,16 +72,27 @@ def chain(length: int, op: str = "add") -> Fake:
 
 
 def tangle(nodes: int, reach: int = 20) -> Fake:
-    """A graph in which no two ops in a row are the same, so that nothing but a budget folds it."""
-    made = [Fake(label="x")]
+    """A graph in which nothing is repeated, so that nothing but a budget folds it."""
+    made, rng = [Fake(label="x")], random.Random(7)
     for i in range(1, nodes):
-        other = made[max(0, i - 1 - i * i % reach)]
+        other = made[max(0, i - 1 - rng.randrange(reach))]
         made.append(Fake(("mul", "add", "sub")[i % 3], (made[-1], other)))
     return made[-1]
 
 
 def folded_chain() -> Fake:
     return Fake("mul", (chain(40), Fake(label="k", data=2.0)), label="y", data=80.0, grad=1.0)
+
+
+def network(blocks: int) -> Fake:
+    """A stem, some blocks of three ops with weights of their own, and a head, each a module."""
+    out = Fake("linear", (array([1.0], "x"), array([1.0], "w", is_parameter=True)), module="stem")
+    for i in range(blocks):
+        name = f"blocks.{i}"
+        gain = Fake(label=f"{name}.gain", is_parameter=True, data=1.0 + i)
+        normed = Fake("norm", (out, gain), module=f"{name}.norm", data=0.5)
+        out = Fake("add", (out, Fake("relu", (normed,), module=name)), module=name, data=1.0)
+    return Fake("sum", (out,), module="head", label="y", data=2.0, grad=1.0)
 
 
 # By the name of a file in golden/: the graph, and how many nodes are drawn.
@@ -88,6 +102,9 @@ GRAPHS: Mapping[str, tuple[Callable[[], Fake], int]] = {
     "not_finite": (not_finite, 150),
     "folded_chain": (folded_chain, 10),
     "budget": (lambda: tangle(60), 8),
+    "modules": (lambda: network(2), 150),
+    "folded_modules": (lambda: network(4), 12),
+    "repeated_modules": (lambda: network(12), 9),
 }
 
 NASTY_LABELS = (

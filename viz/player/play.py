@@ -11,10 +11,10 @@ from typing import Any, Final
 from ..dot import Direction
 from ..drawing import MAX_NODES, checked_options, names_of, title_of
 from ..graph import Group, read, walk
+from ..trace import Playable, trace
 from .page import page
 from .picture import Picture
 from .steps import tell
-from .trace import Playable, trace
 
 __all__ = ["play"]
 
@@ -46,7 +46,7 @@ def play(
 
     Args:
         obj: a micro.Value or a tensor.Tensor with one element, or any object that ``draw`` takes
-            and that has ``trace_backward`` (see ``viz.player.trace.Playable``).
+            and that has ``trace_backward`` (see ``viz.trace.Playable``).
         path: the page, which ends in .html; an older one is replaced.
         parameters: as for ``draw``.
         max_nodes: a graph with more nodes is refused; None for no limit.

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal, TypeAlias
 from ..graph import Graph, Node, Walk
 from ..sites import of_record, site_of
 from ..summary import Summary
+from ..trace import Contribution, Trace, operands_of, places, values_of
 from .numbers import exact, is_finite, short, show
 from .rules import rule_text, words
-from .trace import Contribution, Trace
 
 __all__ = ["Phase", "Show", "Step", "Story", "tell"]
 
@@ -106,14 +106,12 @@ def tell(graph: Graph, walk: Walk, trace: Trace) -> Story:
 
 class _Teller:
     def __init__(self, graph: Graph, walk: Walk, trace: Trace) -> None:
-        self.records, self.inputs = walk
-        self.place = {id(record): i for i, record in enumerate(self.records)}
-        # The pass knows the result by what recorded it.
-        self.place.setdefault(id(getattr(self.records[0], "node", None)), 0)
+        self.records, self.inputs, self.arguments = walk
+        self.walk, self.place = walk, places(walk)
         self.contributions = trace.contributions
         self.leaves = [(self.place[id(leaf)], g) for leaf, g in trace.leaves]
         self.ops = self._in_forward_order()
-        self.values = self._values()
+        self.values = values_of(walk, trace)
         self.graph = self._named(graph)
         self.names = [self._name(node) for node in self.graph.nodes]
         self.uses = Counter(self._receiver(c) for c in self.contributions)
@@ -154,24 +152,14 @@ class _Teller:
         return self.place[id(c.node)]
 
     def _receiver(self, c: Contribution) -> int:
-        return self.inputs[self._node(c)][c.argument]
+        return self.inputs[self._node(c)][self._position(c)]
+
+    def _position(self, c: Contribution) -> int:
+        """Which of the inputs that were given receives."""
+        return self.arguments[self._node(c)].index(c.argument)
 
     def _edge(self, c: Contribution) -> int:
-        return self.first_edge[self._node(c)] + c.argument
-
-    def _values(self) -> dict[int, Any]:
-        """The value of every node, as far as the engine has kept it."""
-        values = {i: _value(record) for i, record in enumerate(self.records)}
-        for c in self.contributions:
-            for name, i in self._operands(c).items():
-                if values[i] is None:
-                    values[i] = c.given.get(name)
-        return {i: value for i, value in values.items() if value is not None}
-
-    def _operands(self, c: Contribution) -> dict[str, int]:
-        """What a rule calls the node's inputs and the node itself."""
-        i = self._node(c)
-        return {**dict(zip(c.operands, self.inputs[i], strict=False)), "out": i}
+        return self.first_edge[self._node(c)] + self._position(c)
 
     def _named(self, graph: Graph) -> Graph:
         """The graph with a name for every op and input that has none."""
@@ -354,7 +342,7 @@ class _Teller:
     def _given(self, c: Contribution) -> str:
         """What was put into the rule: its names, what they are in this graph, their values."""
         mentioned = words(rule_text(c.rule, c.given))
-        place = self._operands(c)
+        place = operands_of(self.walk, self._node(c), c)
         parts = []
         for name, value in c.given.items():
             if name not in mentioned or value is None:
@@ -379,11 +367,6 @@ def _operands_first(inputs: Sequence[Sequence[int]]) -> list[int]:
             stack.append((i, True))
             stack.extend((x, False) for x in reversed(inputs[i]))
     return order
-
-
-def _value(record: Any) -> Any:
-    value = getattr(record, "data", record if not hasattr(record, "inputs") else None)
-    return getattr(record, "value", None) if value is None else value
 
 
 def _is_number(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What a player is made from: one backward pass, as the engine ran it."""
+"""One backward pass, as the engine ran it: what players and gradients in drawings are made from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-__all__ = ["Contribution", "Playable", "Trace", "trace"]
+from .graph import Walk
+
+__all__ = [
+    "Contribution",
+    "Playable",
+    "Trace",
+    "gradients_of",
+    "operands_of",
+    "places",
+    "trace",
+    "values_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +75,42 @@ def trace(obj: Playable) -> Trace:
 
     leaves = obj.trace_backward(observe)
     return Trace(contributions, leaves)
+
+
+def places(walk: Walk) -> dict[int, int]:
+    """The position in a walk of every record, by id; the pass knows the result by its ``node``."""
+    found = {id(record): i for i, record in enumerate(walk.records)}
+    found.setdefault(id(getattr(walk.records[0], "node", None)), 0)
+    return found
+
+
+def operands_of(walk: Walk, i: int, c: Contribution) -> dict[str, int]:
+    """What a rule of record ``i`` calls its inputs and the record itself, with their positions."""
+    names = [c.operands[k] for k in walk.arguments[i]] if c.operands else []
+    return {**dict(zip(names, walk.inputs[i], strict=False)), "out": i}
+
+
+def values_of(walk: Walk, trace: Trace) -> dict[int, Any]:
+    """By position, the value of every record, as far as the engine has kept it."""
+    place = places(walk)
+    values = {i: _value(record) for i, record in enumerate(walk.records)}
+    for c in trace.contributions:
+        for name, i in operands_of(walk, place[id(c.node)], c).items():
+            if values[i] is None:
+                values[i] = c.given.get(name)
+    return {i: value for i, value in values.items() if value is not None}
+
+
+def gradients_of(walk: Walk, trace: Trace) -> dict[int, Any]:
+    """By position, the gradient of every record that the pass reached."""
+    place, found = places(walk), {}
+    for c in trace.contributions:
+        i = place[id(c.node)]
+        found[i] = c.g
+        found[walk.inputs[i][walk.arguments[i].index(c.argument)]] = c.total
+    return found
+
+
+def _value(record: Any) -> Any:
+    value = getattr(record, "data", record if not hasattr(record, "inputs") else None)
+    return getattr(record, "value", None) if value is None else value
