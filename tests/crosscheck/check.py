@@ -36,8 +36,8 @@ class Outlier(NamedTuple):
     reason: str
 
 
-# In each of these cases the exact result, which ``micro`` gives on Fractions or on 50 digits, is
-# on this project's side.
+# Where the two engines of this project stay within the bound and PyTorch, by the formula named,
+# does not.
 OUTLIERS: Final = {
     "prod": Outlier(0.0, True, "g * out / a is differentiated as a quotient"),
     "cumprod": Outlier(0.0, True, "likewise"),
