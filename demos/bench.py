@@ -26,11 +26,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tyro
-from contestants import CONTESTANTS, KERNELS, MNIST_SIZES, Contestant, Workload, absent
+from contestants import CONTESTANTS, MNIST_SIZES, OURS, Contestant, Workload, absent
 from report import (
     RESULTS,
     check_out,
@@ -47,6 +47,7 @@ from report import (
 )
 
 import micro
+import tensor
 from tensor import Generator, Tensor
 
 MODELS = ("mlp", "char")
@@ -81,10 +82,12 @@ class Options:
     """who takes part"""
     sections: str = ",".join(SECTIONS)
     """what to measure"""
+    kernels: Literal["numpy", "numba"] | None = None
+    """what this engine's loops are made of; by default numba where it is installed"""
     repeats: int = 20
     """turns that each takes"""
     json: Path | None = None
-    """the file to write; by default bench_threads<N>.json in --out"""
+    """the file to write; by default bench_threads<N>[_<kernels>].json in --out"""
     wait_load: float | None = None
     """wait until the load average of the last minute is below this"""
     seed: int = 0
@@ -157,7 +160,7 @@ def timing(times: np.ndarray, unit: str = "ms") -> dict[str, float]:
 def labelled(impl: str, threads: int) -> dict[str, Any]:
     """Return what every row says of who was measured."""
     row: dict[str, Any] = {"impl": impl, "threads": threads}
-    return row | ({"kernels": KERNELS[impl]} if impl in KERNELS else {})
+    return row | ({"kernels": tensor.kernels_in_use()} if impl in OURS else {})
 
 
 # The same work
@@ -437,6 +440,9 @@ def main(options: Options) -> None:
     check_range("repeats", options.repeats, 1)
     check_range("seed", options.seed, 0)
     threads = limit_threads(options.threads)
+    if options.kernels is not None:
+        tensor.use_kernels(options.kernels)
+        os.environ["SMOLGRAD_KERNELS"] = options.kernels  # for the processes that measure memory
     missing = {impl: why for impl in asked if (why := absent(impl))}
     impls = [impl for impl in asked if impl not in missing]
     for impl, why in missing.items():
@@ -447,6 +453,7 @@ def main(options: Options) -> None:
     result: dict[str, Any] = {
         "command": command(),
         **environment(threads, ("numpy", "torch", "jax", "autograd", "smolgrad")),
+        "kernels": tensor.kernels_in_use(),
         "repeats": options.repeats,
         "absent": missing,
         "rows": [],
@@ -459,7 +466,8 @@ def main(options: Options) -> None:
         result["overhead"] = time_overhead(options)
     if "scaling" in sections:
         result["scaling"] = time_scaling(impls, options)
-    name = tagged(f"bench_threads{threads}", options.tag)
+    name = tagged(f"bench_threads{threads}", options.kernels or "")
+    name = tagged(name, options.tag)
     path = write_json(options.json or options.out / f"{name}.json", result)
     print(f"written: {path}")
 

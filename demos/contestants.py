@@ -23,7 +23,7 @@ import tensor
 from tensor import Generator, Tensor, nn, optim
 from tensor.kernels import optimizers, reference, scatter
 
-__all__ = ["CONTESTANTS", "KERNELS", "MNIST_SIZES", "Contestant", "Workload", "absent"]
+__all__ = ["CONTESTANTS", "MNIST_SIZES", "OURS", "Contestant", "Workload", "absent"]
 
 MNIST_SIZES = (784, 512, 256, 10)
 VOCABULARY, CONTEXT = 65, 16
@@ -513,10 +513,8 @@ CONTESTANTS: Mapping[str, Callable[[Workload, int], Contestant]] = {
 }
 
 
-# What the loops of those that run on this engine's kernels are written in.
-KERNELS: Mapping[str, str] = dict.fromkeys(
-    ("smolgrad-eager", "smolgrad-compiled", "numpy-by-hand"), "numpy"
-)
+# Those that run on this engine's kernels.
+OURS = ("smolgrad-eager", "smolgrad-compiled", "numpy-by-hand")
 
 
 def absent(impl: str) -> str:

@@ -46,6 +46,7 @@ EXPERIMENTS = (
     Experiment("eps-sweep", "eps_sweep.py", 0.2),
     Experiment("bench-1", "bench.py --threads 1", 6, timed=True),
     Experiment("bench-2", "bench.py --threads 2", 6, timed=True),
+    Experiment("bench-numpy", "bench.py --threads 1 --kernels numpy", 6, timed=True),
     Experiment("plot-bench", "plot_bench.py", 0.2),
     Experiment("scatter", "bench_scatter.py", 1, timed=True),
     Experiment("profile", "profile_step.py", 0.2, timed=True),

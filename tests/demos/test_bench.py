@@ -136,22 +136,24 @@ def test_peak_memory_counts_weights_gradients_and_moments(monkeypatch: pytest.Mo
 # The program
 
 
-def test_it_writes_rows_with_what_a_figure_depends_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kernels", ["numpy", "numba"])
+def test_it_writes_rows_with_what_a_figure_depends_on(tmp_path: Path, kernels: str) -> None:
     path = tmp_path / "b.json"
     done = run(
         "bench",
         *("--threads", "1", "--models", "mlp", "--batches", "2", "--repeats", "1"),
         *("--impls", "smolgrad-eager,numpy-by-hand", "--sections", "steps,phases"),
-        *("--json", str(path)),
+        *("--json", str(path), "--kernels", kernels),
     )
     assert done.returncode == 0, done.stderr
     content = json.loads(path.read_text())
+    assert content["kernels"] == kernels
     assert {"load_average", "versions", "threads", "command", "processor"} <= set(content)
     assert [row["impl"] for row in content["rows"]] == ["smolgrad-eager", "numpy-by-hand"]
     for row in content["rows"]:
         assert (row["model"], row["batch"], row["threads"]) == ("mlp", 2, 1)
         assert 0 < row["min_ms"] <= row["median_ms"]
-        assert row["kernels"] == "numpy"
+        assert row["kernels"] == kernels
         assert row["load_average"] >= 0
     phases = [(row["impl"], row["phase"]) for row in content["phases"]]
     assert phases[:3] == [("smolgrad-eager", p) for p in ("forward", "backward", "optimizer")]
