@@ -12,8 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from . import modes
+from .chains import chained, chains
 from .fuse import optimized, overwrites
 from .kernels.choice import kernels_in_use
+from .kernels.loops import source
 from .plan import Plan, StalePlanError
 from .program import Program, mapped, record, tensors
 from .tensor import Tensor
@@ -30,7 +32,7 @@ class _Entry:
 
     def __init__(self, program: Program, tracer: Tracer, given: Any) -> None:
         self.fast = kernels_in_use() == "numba"
-        self.program = optimized(program, self.fast)
+        self.program = chained(optimized(program, self.fast), self.fast)
         self.given = given  # so that nothing with the id of a static argument takes its place
         self.modules = [(module, module.training) for module in tracer.modules.values()]
         added = {id(captured.leaf) for captured in program.captured}
@@ -53,6 +55,7 @@ class _Entry:
             if isinstance(leaf, Captured) and id(leaf.tensor) not in tracer.cleared
         ]
         self.plan: Plan | None = None
+        self.as_written = overwrites(self.program)
 
     def holds(self) -> bool:
         """Return whether what the program was made for is still so."""
@@ -68,7 +71,7 @@ class _Entry:
 
     def run(self, given: list[Tensor]) -> Any:
         """Replay the program."""
-        if overwrites(self.program):
+        if self.as_written:
             return self.program(*given)
         if self.plan is None:
             self.plan = Plan(self.program, given, self.fast)
@@ -104,6 +107,12 @@ class Compiled:
     def programs(self) -> list[Program]:
         """The programs that are kept, the one used last at the end."""
         return [entry.program for entries in self._entries.values() for entry in entries]
+
+    @property
+    def source(self) -> str:
+        """The loops that elementwise ops have become, as Python functions."""
+        found = {chain: None for program in self.programs for chain in chains(program)}
+        return "\n\n".join(map(source, found))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Replay the function, or trace it if it has not been called like this before."""

@@ -17,10 +17,11 @@ import numpy as np
 from .dispatch import OPS, quietly
 from .graph import Constant
 from .kernels.into import computed
-from .program import EDGES, Program, mapped
+from .program import Program
 from .tracing import Captured, Edge, Instruction
 
 __all__ = [
+    "DRAWS",
     "RESHAPES",
     "VIEWS",
     "folded",
@@ -40,8 +41,11 @@ __all__ = [
 RESHAPES = frozenset({"reshape", "flatten", "squeeze", "unsqueeze"})
 VIEWS = RESHAPES | {"transpose", "permute", "expand", "diagonal", "unfold"}
 
+# What ``split`` makes; these names say all that the instructions do.
+_HIDDEN = frozenset({"losses", "nll", "nll_backward", "probabilities", "shifted"})
+
 # Draws from a generator change nothing that a program reads.
-_DRAWS = frozenset({"uniform", "normal", "integers", "permutation", "bernoulli"})
+DRAWS = frozenset({"uniform", "normal", "integers", "permutation", "bernoulli"})
 
 
 def optimized(program: Program, fast: bool = False) -> Program:
@@ -115,15 +119,7 @@ def rewritten(
                 present.setdefault(id(edge), edge)
         new[id(old)] = placed[-1]
 
-    def renewed(leaf: Any) -> Any:
-        return new.get(id(leaf), leaf) if isinstance(leaf, EDGES) else leaf
-
-    return dataclasses.replace(
-        program,
-        instructions=tuple(present.values()),
-        outputs=mapped(program.outputs, renewed),
-        gradients=tuple((leaf, renewed(edge)) for leaf, edge in program.gradients),
-    )
+    return program.replaced(list(present.values()), new)
 
 
 def _is(a: Any, b: Any) -> bool:
@@ -240,9 +236,9 @@ def merged(program: Program) -> Program:
     def visit(ins: Instruction) -> Edge:
         nonlocal age
         if ins.effect is not None:
-            age += ins.op not in _DRAWS
+            age += ins.op not in DRAWS
             return ins
-        if ins.kernel is not None and ins.op != "part":
+        if ins.kernel is not None and ins.op != "part" and ins.op not in _HIDDEN:
             return ins
         key = (age, ins.op, tuple(map(_identity, ins.inputs)), _frozen(ins.attrs))
         return known.setdefault(key, ins)

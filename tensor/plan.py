@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from . import chains
 from .dispatch import OPS, quietly
 from .fuse import RESHAPES, is_view
 from .graph import Array, Constant
@@ -252,6 +253,9 @@ class Plan:
         ins = self.program.instructions[i]
         if id(ins) in self._parts:
             outs = self._outs(ins)
+            if ins.op == "loop":
+                chain = ins.attrs["body"]
+                return chains.calls(chain, self._rooms[i], outs, self._inputs(ins), self._fast)
             return several(ins.op, self._rooms[i], outs, ins.kernel, self._inputs(ins), self._fast)
         if ins.op == "part" and ins.kernel is not None:
             return []

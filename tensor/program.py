@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -91,6 +92,24 @@ class Program:
         return mapped(
             self.outputs,
             lambda leaf: Tensor._wrap(_value(values, leaf)) if isinstance(leaf, EDGES) else leaf,
+        )
+
+    def replaced(self, instructions: Sequence[Instruction], new: Mapping[int, Edge]) -> Program:
+        """Return this program with other instructions.
+
+        Args:
+            instructions: what is done.
+            new: what takes the place of an edge, by the id of the old one.
+        """
+
+        def renewed(leaf: Any) -> Any:
+            return new.get(id(leaf), leaf) if isinstance(leaf, EDGES) else leaf
+
+        return dataclasses.replace(
+            self,
+            instructions=tuple(instructions),
+            outputs=mapped(self.outputs, renewed),
+            gradients=tuple((leaf, renewed(edge)) for leaf, edge in self.gradients),
         )
 
     def check(self, given: list[Tensor]) -> None:

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
-__all__ = ["KERNELS", "accelerated", "kernels_in_use", "use_kernels"]
+__all__ = ["KERNELS", "accelerated", "give_up", "kernels_in_use", "use_kernels"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,7 +43,7 @@ def accelerated(function: Callable[P, R]) -> Callable[P, R]:
             try:
                 result = twin(*args, **kwargs)
             except Exception as error:  # noqa: BLE001 - numba raises all kinds
-                _give_up(error)
+                give_up(error)
             else:
                 if result is not NotImplemented:
                     return result  # type: ignore[no-any-return]
@@ -68,7 +68,7 @@ def _choose(name: str) -> None:
         _twins.update({known: functools.partial(_first, known) for known in _accelerated})
 
 
-def _give_up(error: Exception) -> None:
+def give_up(error: Exception) -> None:
     """Go on with numpy, since numba cannot be imported, or cannot compile."""
     _choose("numpy")
     problem = f"{type(error).__name__}: {error}".partition("\n")[0]

@@ -18,9 +18,17 @@ from . import jit
 from .into import Call, Room
 from .scatter import check_rows
 
-__all__ = ["FAST"]
+__all__ = ["FAST", "exact", "layer_norm_backward"]
 
 FAST: Final[dict[str, Callable[..., list[Call] | None]]] = {}
+
+
+@jit._exact
+def _outer_loop(a: Any, b: Any, out: Any) -> None:
+    for i in range(len(a)):
+        x = a[i]
+        for j in range(len(b)):
+            out[i, j] = x * b[j]
 
 
 def _fast(builder: Callable[..., list[Call] | None]) -> Callable[..., list[Call] | None]:
@@ -42,6 +50,12 @@ def linear(
         (np.matmul, (a, weight.T, out)),
         (jit._finish_loop, (out, bias, activation == "relu")),
     ]
+
+
+@_fast
+def matmul(attrs: Any, room: Room, out: Array, a: Array, b: Array) -> list[Call] | None:
+    outer = a.ndim == 2 and b.ndim == 2 and a.shape[1] == 1
+    return [(_outer_loop, (a[:, 0], b[0], out))] if outer and jit._floating(out) else None
 
 
 @_fast
@@ -138,6 +152,20 @@ def _counted(e: Array, target: Array, ignored: int) -> int:
     return count
 
 
+@_fast
+def embedding_adjoint(
+    attrs: Any, room: Room, out: Array, a: Array, indices: Array
+) -> list[Call] | None:
+    if not jit._floating(a, out):
+        return None
+    values = a.reshape(indices.size, a.shape[-1])
+    return [
+        (check_rows, (indices, attrs["rows"])),
+        (out.fill, (0,)),
+        (jit._add_rows_loop, (values, indices.reshape(-1), out)),
+    ]
+
+
 # Normalisation.
 
 
@@ -183,3 +211,8 @@ def layer_norm_backward(
             ),
         ),
     ]
+
+
+def exact(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a loop compiled so that every operation is rounded; kept on disk."""
+    return jit._exact(function)

@@ -235,8 +235,8 @@ def getitem_adjoint(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] 
 
 @_into
 def matmul(attrs: Any, room: Room, out: Array, a: Array, b: Array) -> list[Call]:
-    if a.ndim == 2 and b.ndim == 2 and a.shape[1] == 1:
-        return [(np.multiply, (a, b, out))]
+    if a.ndim == 2 and b.ndim == 2 and a.shape[1] == 1:  # twice as fast as a product of arrays
+        return [(partial(np.einsum, out=out), ("i,j->ij", a[:, 0], b[0]))]
     if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous:
         rows = math.prod(a.shape[:-1])
         a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, out.shape[-1])

@@ -26,6 +26,7 @@ from . import optimizers
 
 __all__ = [
     "activation_backward",
+    "add_rows",
     "cross_entropy",
     "cross_entropy_backward",
     "finish",
@@ -350,6 +351,26 @@ def sum(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
     total = np.zeros(a.shape[1], a.dtype)
     _backward_loop(a, a, 0, None, total)
     return total[None] if keepdim else total
+
+
+# Rows by number.
+
+
+@_exact
+def _add_rows_loop(values: Any, indices: Any, out: Any) -> None:
+    for i in range(len(indices)):
+        row, value = out[indices[i]], values[i]
+        for j in range(len(row)):
+            row[j] += value[j]
+
+
+def add_rows(values: Array, indices: Array, rows: int) -> Any:
+    """Return (rows, width) zeros with row i of ``values`` added at ``indices[i]``, in order."""
+    if not _floating(values):
+        return NotImplemented
+    out = np.zeros((rows, values.shape[1]), values.dtype)
+    _add_rows_loop(values, indices, out)
+    return out
 
 
 # Normalisation of rows.

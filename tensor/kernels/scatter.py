@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..graph import Array
 from ..shapes import reduced
+from .choice import accelerated
 from .half import in_single
 
 __all__ = [
@@ -147,6 +148,7 @@ def check_rows(indices: Any, rows: int, what: str = "index") -> None:
 
 
 @in_single
+@accelerated
 def add_rows(values: Array, indices: Array, rows: int) -> Array:
     """Return (rows, width) zeros with row i of ``values`` (n, width) added at ``indices[i]``."""
     count = len(indices)

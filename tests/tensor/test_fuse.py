@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tensor
-from tensor import Program, Tensor, fuse, trace
+from tensor import Program, Tensor, chains, fuse, trace
+from tensor.kernels import loops
 
 A = Tensor(np.linspace(-1.0, 2.0, 6).reshape(2, 3), label="a")
 B = Tensor(np.linspace(3.0, -2.0, 6).reshape(2, 3), label="b")
@@ -141,3 +143,148 @@ def test_a_program_that_overwrites_its_own_results_is_left_as_it_is() -> None:
     assert fuse.overwrites(program)
     kept = rewritten(run, fuse.optimized)
     assert [i.op for i in kept.instructions] == [i.op for i in program.instructions]
+
+
+# Chains
+
+
+def chained(function: Callable[..., Any], *args: Tensor, fast: bool = False) -> Program:
+    def rewrite(program: Program) -> Program:
+        return chains.chained(fuse.optimized(program, fast), fast)
+
+    return rewritten(function, rewrite, *args)
+
+
+def test_elementwise_instructions_become_one_loop() -> None:
+    w = Tensor(np.array([1.0, -2.0, 3.0]), label="w")
+    program = chained(lambda a, b: ((a * b + w).relu() - a.sum(1, True)) / 2)
+    body = "; ".join(
+        [
+            *("v0 = x0 * x1", "v1 = v0 + x2", "v2 = zero if v1 <= zero else v1"),
+            *("v3 = v2 - x3", "v4 = v3 / 2.0"),
+        ]
+    )
+    assert lines(program) == [
+        "%0: float64[2, 1] = sum(a, dim=1, keepdim=True)",
+        f"%1: bool[] = loop(a, b, w, %0, body={body})",
+        "%2 = part(%1, index=0)",
+        "return %2",
+    ]
+    (chain,) = chains.chains(program)
+    assert chain.inputs == ("full", "full", "row", "column")
+
+
+def test_the_sum_of_rows_ends_a_loop() -> None:
+    def run(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        g = tensor.where(a <= 0, 0.0, b)
+        return g @ b.T, g.sum(0)
+
+    program = chained(run, fast=True)
+    (chain,) = chains.chains(program)
+    assert [form for _, form in chain.outputs] == ["full", "total"]
+    assert loops.source(chain).splitlines() == [
+        "def loop(x0, x1, y1, t1):",
+        "    zero = np.float64(0)",
+        "    c0 = np.float64(0.0)",
+        "    c1 = np.float64(0.0)",
+        "    t1[:] = zero",
+        "    rows, width = x0.shape",
+        "    for i in range(rows):",
+        "        for j in range(width):",
+        "            e0 = x0[i, j]",
+        "            e1 = x1[i, j]",
+        "            v0 = e0 <= c0",
+        "            v1 = c1 if v0 else e1",
+        "            y1[i, j] = v1",
+        "            t1[j] += v1",
+    ]
+
+
+def test_a_loop_ends_where_its_values_are_needed_in_between() -> None:
+    program = chained(lambda a, b: (a + b) * tensor.exp((a + b) * 2) - b)
+    assert [i.op for i in program.instructions] == [
+        *("loop", "part", "part", "exp", "loop", "part")
+    ]
+    assert [len(chain.steps) for chain in chains.chains(program)] == [2, 2]
+
+
+def test_a_loop_does_not_reach_across_a_change() -> None:
+    w = Tensor(np.ones((2, 3)))
+
+    def run(a: Tensor, b: Tensor) -> Tensor:
+        first = a * w + 1
+        w.add_(1)
+        return first * w
+
+    program = trace(run)(A, B)
+    rewritten_program = chains.chained(fuse.optimized(program), False)
+    assert [i.op for i in rewritten_program.instructions] == [
+        *("loop", "part", "add", "setitem", "mul")
+    ]
+    w.copy_(np.ones((2, 3)))
+    np.testing.assert_array_equal(rewritten_program(A, B).data, (A.data + 1) * 2)
+
+
+OPERANDS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5, -2.25, 1e-30, 3e38]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("op", sorted(loops.SCALAR))
+def test_every_op_of_a_loop_gives_the_bits_of_its_kernel(op: str, fast: bool, dtype: str) -> None:
+    a, b = (Tensor(x.copy(), dtype) for x in np.meshgrid(OPERANDS, OPERANDS))
+    function = getattr(tensor.ops, op)
+
+    def run(a: Tensor, b: Tensor) -> Tensor:
+        p, q, r = a > 0, b + 0.0, a + 0.0  # so that there is a chain
+        if op == "where":
+            return function(p, q, r) + function(p, 0.0, q) + function(p, q, 0.0)
+        if op.startswith("bitwise"):
+            taken = (p, q > 0)[: 1 if op == "bitwise_not" else 2]
+        else:
+            taken = (r, q)[: len(tensor.dispatch.OPS[op].operands)]
+        result = function(*taken)
+        return tensor.where(result, q, r) if result.dtype == bool else result * 1.0
+
+    program = chained(run, a, b, fast=fast)
+    assert any(op == step for chain in chains.chains(program) for step, _ in chain.steps)
+
+
+def test_where_numba_fails_a_loop_runs_on_numpy_with_one_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*args: Any) -> None:
+        raise LookupError("no compiler")
+
+    monkeypatch.setattr(chains, "compiled", broken)
+    rows = Tensor(np.linspace(-1.0, 1.0, 60_000).reshape(20_000, 3))
+
+    def run(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        g = tensor.where(a <= 0, 0.0, a * 2)
+        return g.sum(0), g * b
+
+    with tensor.use_kernels("numba"):
+        program = chains.chained(fuse.optimized(trace(run)(rows, rows), True), True)
+        with pytest.warns(RuntimeWarning, match="no compiler"):
+            total, scaled = program(rows, rows)
+    wanted, wanted_scaled = run(rows, rows)
+    np.testing.assert_array_equal(scaled.data, wanted_scaled.data)
+    np.testing.assert_array_equal(total.data, wanted.data)
+
+
+def test_generated_modules_are_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMOLGRAD_CACHE", str(tmp_path))
+    loops.compiled.cache_clear()
+    for _ in range(2):
+        chained(lambda a, b: (a - b) * (a + b), fast=True)
+        loops.compiled.cache_clear()
+    (path,) = (tmp_path / "loops").glob("*.py")
+    written = path.stat().st_mtime_ns
+    assert "v2 = v0 * v1" in path.read_text("utf-8")
+    path.write_text("raise SystemExit('not what was written')", "utf-8")
+    chained(lambda a, b: (a - b) * (a + b), fast=True)
+    assert "v2 = v0 * v1" in path.read_text("utf-8")
+    assert path.stat().st_mtime_ns >= written
+    loops.compiled.cache_clear()

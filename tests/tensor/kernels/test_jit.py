@@ -18,7 +18,7 @@ import pytest
 import tensor
 from tensor import Tensor, optim
 from tensor.dispatch import OPS, quietly
-from tensor.kernels import choice, jit, norms, optimizers, reference
+from tensor.kernels import choice, jit, norms, optimizers, reference, scatter
 from tests.tensor.ops.harness import every, weights_for
 from tests.tensor.ops.table import Sample
 from tests.tensor.ops.test_rules import arguments
@@ -104,7 +104,7 @@ def test_numba_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_every_twin_belongs_to_a_kernel_of_its_name_and_parameters() -> None:
-    kernels = (optimizers, reference, norms)
+    kernels = (optimizers, reference, norms, scatter)
     for name in jit.__all__:
         (kernel,) = (getattr(module, name) for module in kernels if hasattr(module, name))
         wanted, found = (
@@ -393,4 +393,18 @@ def test_a_read_only_operand_is_taken() -> None:
     a = numbers(10, (6, 8), "float32")
     a.flags.writeable = False
     one, other = (under(k, reference.softmax, a, 1) for k in choice.KERNELS)
+    assert_close(other, one)
+
+
+@both_dtypes
+def test_rows_are_added_in_order_and_one_that_is_not_finite_spoils_its_own_place(
+    dtype: str,
+) -> None:
+    values, indices = numbers(11, (50, 7), dtype), np.arange(50) * 3 % 8
+    wanted = np.zeros((9, 7), dtype)
+    np.add.at(wanted, indices, values)
+    np.testing.assert_array_equal(jit.add_rows(values, indices, 9), wanted)
+    values[4, 2], values[5, 0] = np.nan, np.inf
+    one, other = (under(k, scatter.add_rows, values, indices, 9) for k in choice.KERNELS)
+    assert np.isnan(one).sum() == 1
     assert_close(other, one)

@@ -1,0 +1,301 @@
+"""Chains of elementwise ops as one loop: its text, its compiled form, and numpy in blocks.
+
+A ``Chain`` says what is computed for each element, in the scalar meaning of the ops. ``source``
+writes that down as a Python function over the elements of matrices, which numba compiles; it lies
+as a module in a cache folder, and numba keeps the machine code beside it. Without numba the same
+ops run as ufuncs on a block of rows at a time, so that what is between stays in the cache. Both
+round every operation, and give the bits that the ops give one by one.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ..graph import Array
+from . import reference
+from .into import UFUNCS, Call, Room
+
+__all__ = ["SCALAR", "Chain", "Ref", "blocked", "compiled", "matrices", "source"]
+
+# What each op is on one element; {z} is zero.
+SCALAR: Final[Mapping[str, str]] = {
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "div": "{0} / {1}",
+    "neg": "-{0}",
+    "square": "{0} * {0}",
+    "sqrt": "np.sqrt({0})",
+    "abs": "abs({0})",
+    "relu": "zero if {0} <= zero else {0}",
+    "maximum": "{0} if {0} >= {1} or {0} != {0} else {1}",
+    "minimum": "{0} if {0} <= {1} or {0} != {0} else {1}",
+    "where": "{1} if {0} else {2}",
+    "eq": "{0} == {1}",
+    "ne": "{0} != {1}",
+    "lt": "{0} < {1}",
+    "le": "{0} <= {1}",
+    "gt": "{0} > {1}",
+    "ge": "{0} >= {1}",
+    "isnan": "{0} != {0}",
+    "bitwise_and": "{0} & {1}",
+    "bitwise_or": "{0} | {1}",
+    "bitwise_not": "not {0}",
+}
+
+# Elements of a block that numpy works on at a time.
+BLOCK: Final = 2**14
+
+
+class Ref(NamedTuple):
+    """What an op of a chain takes: an input "x", a constant "c" or the result "v" of another."""
+
+    kind: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}{self.number}"
+
+
+class Chain(NamedTuple):
+    """Elementwise ops on matrices of one shape.
+
+    Attributes:
+        dtype: of all that is not a truth value.
+        inputs: how each input lies: "full", "row" (one row for all), "column" or "one" (number).
+        constants: numbers.
+        steps: each op, and what it takes.
+        outputs: which results are wanted, and in what form: "full", or "total", the sum of rows.
+    """
+
+    dtype: str
+    inputs: tuple[str, ...]
+    constants: tuple[float, ...]
+    steps: tuple[tuple[str, tuple[Ref, ...]], ...]
+    outputs: tuple[tuple[int, str], ...]
+
+    def __repr__(self) -> str:
+        return "; ".join(_statements(self))
+
+
+def _number(value: float) -> str:
+    return f'float("{value}")' if not math.isfinite(value) else repr(value)
+
+
+def _statements(chain: Chain) -> list[str]:
+    lines = []
+    for k, (op, refs) in enumerate(chain.steps):
+        names = [repr(chain.constants[ref.number]) if ref.kind == "c" else str(ref) for ref in refs]
+        lines.append(f"v{k} = {SCALAR[op].format(*names)}")
+    return lines
+
+
+def source(chain: Chain) -> str:
+    """Return a Python function that computes a chain, element by element."""
+    outs = [f"{'y' if form == 'full' else 't'}{k}" for k, form in chain.outputs]
+    names = [f"x{k}" for k in range(len(chain.inputs))]
+    shaped = next(
+        n
+        for n, form in [
+            *zip(names, chain.inputs, strict=True),
+            *zip(outs, (f for _, f in chain.outputs), strict=True),
+        ]
+        if form == "full"
+    )
+    lines = [f"def loop({', '.join([*names, *outs])}):"]
+    lines.append(f"    zero = np.{chain.dtype}(0)")
+    for k, value in enumerate(chain.constants):
+        lines.append(f"    c{k} = np.{chain.dtype}({_number(value)})")
+    for name, form in zip(names, chain.inputs, strict=True):
+        if form == "one":
+            lines.append(f"    e{name[1:]} = {name}[0]")
+    for out, (_, form) in zip(outs, chain.outputs, strict=True):
+        if form == "total":
+            lines.append(f"    {out}[:] = zero")
+    lines.append(f"    rows, width = {shaped}.shape")
+    lines.append("    for i in range(rows):")
+    for name, form in zip(names, chain.inputs, strict=True):
+        if form == "column":
+            lines.append(f"        e{name[1:]} = {name}[i]")
+    lines.append("        for j in range(width):")
+
+    def named(ref: Ref) -> str:
+        if ref.kind != "x":
+            return str(ref)
+        return f"e{ref.number}"
+
+    for name, form in zip(names, chain.inputs, strict=True):
+        if form in ("full", "row"):
+            place = "i, j" if form == "full" else "j"
+            lines.append(f"            e{name[1:]} = {name}[{place}]")
+    for k, (op, refs) in enumerate(chain.steps):
+        lines.append(f"            v{k} = {SCALAR[op].format(*map(named, refs))}")
+    for out, (k, form) in zip(outs, chain.outputs, strict=True):
+        if form == "full":
+            lines.append(f"            {out}[i, j] = v{k}")
+        else:
+            lines.append(f"            {out}[j] += v{k}")
+    return "\n".join(lines) + "\n"
+
+
+def folder() -> Path:
+    """Return where generated modules lie: ``SMOLGRAD_CACHE``, or a folder in the user's cache."""
+    given = os.environ.get("SMOLGRAD_CACHE")
+    if given:
+        return Path(given) / "loops"
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "smolgrad" / "loops"
+
+
+_HEAD: Final = '''"""A loop that tensor.compile has written; it is compiled by numba."""
+
+import numpy as np
+
+
+'''
+
+
+@functools.cache
+def compiled(chain: Chain, dtypes: tuple[str, ...]) -> Callable[..., None]:
+    """Return the loop of a chain, compiled by numba: from the disk, if it was compiled before.
+
+    ``dtypes`` are those of its inputs and outputs, for which it is compiled at once.
+    """
+    from .fast import exact
+
+    text = _HEAD + source(chain)
+    name = f"loop_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    loop = exact(_loaded(name, text).loop)
+    forms = [*chain.inputs, *(form for _, form in chain.outputs)]
+    shapes = ((1, 1) if form == "full" else (1,) for form in forms)
+    loop(*(np.ones(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)))
+    return loop
+
+
+def _loaded(name: str, text: str) -> Any:
+    """Return a module with this text, written to the cache folder if it is not there."""
+    try:
+        place = folder()
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = place / f"{name}.py"
+        _write(path, text)
+    except OSError:  # no folder that can be written to
+        path = Path(tempfile.mkdtemp(prefix="smolgrad-")) / f"{name}.py"
+        _write(path, text)
+    spec = importlib.util.spec_from_file_location(f"smolgrad_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # where numba looks for it when it loads what it has kept
+    spec.loader.exec_module(module)
+    return module
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file, unless it has this text already: then numba's cache beside it holds."""
+    if path.is_file() and path.read_text("utf-8") == text:
+        return
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, path)
+
+
+def matrices(chain: Chain, outs: Sequence[Array], arrays: Sequence[Array]) -> list[Array]:
+    """Return inputs and outputs in the shapes that a loop takes them in."""
+    forms = [*chain.inputs, *(form for _, form in chain.outputs)]
+    shaped: list[Array] = []
+    for array, form in zip([*arrays, *outs], forms, strict=True):
+        if form == "full":
+            width = array.shape[-1] if array.ndim else 1
+            shaped.append(array.reshape(-1 if array.size else 0, width))
+        else:
+            shaped.append(array.reshape(-1))
+    return shaped
+
+
+def blocked(chain: Chain, room: Room, outs: Sequence[Array], arrays: Sequence[Array]) -> list[Call]:
+    """Return the calls that compute a chain with ufuncs, a block of rows at a time."""
+    shaped = matrices(chain, outs, arrays)
+    given, results = shaped[: len(arrays)], shaped[len(arrays) :]
+    full = next(
+        array
+        for array, form in zip(shaped, [*chain.inputs, *(f for _, f in chain.outputs)], strict=True)
+        if form == "full"
+    )
+    rows, width = full.shape
+    step = max(1, BLOCK // max(1, width))
+    calls: list[Call] = []
+    ends = list(zip(chain.outputs, results, strict=True))
+    wanted = {k: out for (k, form), out in ends if form == "full"}
+    for (k, form), out in ends:
+        if form == "total" and k not in wanted:
+            wanted[k] = room(f"w{k}", full.shape, out.dtype)
+    dtype = np.dtype(chain.dtype)
+    constants = [np.asarray(value, dtype) for value in chain.constants]
+    for start in range(0, rows, step):
+        part = slice(start, min(rows, start + step))
+        height = part.stop - part.start
+        values: list[Array] = []
+
+        def value(ref: Ref, part: slice = part, values: list[Array] = values) -> Array:
+            if ref.kind == "c":
+                return constants[ref.number]
+            if ref.kind == "v":
+                return values[ref.number]
+            array, form = given[ref.number], chain.inputs[ref.number]
+            if form == "full":
+                return array[part]
+            return array[part, None] if form == "column" else array
+
+        for k, (op, refs) in enumerate(chain.steps):
+            taken = [value(ref) for ref in refs]
+            kind = bool if op in _TRUTHS else dtype
+            out = wanted[k][part] if k in wanted else room(f"v{k}", (step, width), kind)[:height]
+            values.append(out)
+            calls += _calls(op, room, out, taken)
+    calls += [
+        (np.add.reduce, (wanted[k], 0, None, out)) for (k, form), out in ends if form == "total"
+    ]
+    return calls
+
+
+_TRUTHS: Final = frozenset(
+    {*("eq", "ne", "lt", "le", "gt", "ge", "isnan"), "bitwise_and", "bitwise_or", "bitwise_not"}
+)
+
+
+def _calls(op: str, room: Room, out: Array, taken: Sequence[Array]) -> list[Call]:
+    if op == "square":
+        return [(np.square, (taken[0], out))]
+    if op == "relu":
+        zeros = room.filled("zeros", out.shape[-1:], out.dtype, 0)
+        return [(functools.partial(np.maximum, out=out), (taken[0], zeros))]
+    if op in ("maximum", "minimum"):
+        return [(functools.partial(getattr(np, op), out=out), tuple(taken))]
+    if op == "where":
+        cond, a, b = taken
+        cond = np.broadcast_to(cond, out.shape)
+        for kept, other, inverted in ((a, b, False), (b, a, True)):
+            if _is_zero(other) and kept.shape == out.shape:
+                if not inverted:
+                    return [(reference.masked, (kept, cond, out))]
+                mask = room("mask", out.shape, bool)
+                return [(np.logical_not, (cond, mask)), (reference.masked, (kept, mask, out))]
+        return [(np.copyto, (out, b)), (np.copyto, (out, a, "same_kind", cond))]
+    return [(UFUNCS[op], (*taken, out))]
+
+
+def _is_zero(a: Array) -> bool:
+    return a.ndim == 0 and a.dtype.kind != "b" and bool(a == 0) and not np.signbit(a)
