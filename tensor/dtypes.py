@@ -48,7 +48,10 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     """
     if dtype is None:  # which numpy takes for float64
         raise TypeError("dtype must be named, got None; 'float32', for example")
-    wanted: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
+    try:
+        wanted: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
+    except TypeError as error:
+        raise TypeError(f"dtype must be one that numpy knows, got {dtype!r}") from error
     if wanted.kind not in _CATEGORY or wanted.itemsize > 8:
         raise TypeError(
             f"a Tensor holds bool, integers or float16/32/64, not {wanted}; convert it first"

@@ -114,7 +114,8 @@ def gradcheck(
         GradcheckError: a gradient is wrong; the message names the input and the
             element. Or ``func`` is not deterministic, or nothing was smooth
             enough to be checked.
-        ValueError: no input requires grad, or a step or tolerance is not positive.
+        ValueError: no input requires grad, no output is a floating Tensor, or a step or tolerance
+            is not positive.
         TypeError: an input that requires grad, or an output, is not float64.
         NotImplementedError: a flag asks for what there is not.
 
@@ -292,6 +293,8 @@ def _compare(function: Function, tolerances: Limits, flags: _Flags) -> list[str]
     name = function.name
     arguments = function.arguments(function.point())
     outputs = function.outputs(arguments)
+    if not outputs:
+        raise ValueError(f"{name}: func returned no floating Tensor, so there is nothing to check")
     weights = _weights(outputs)
     base = [out.data.ravel().copy() for out in outputs]
     _same(

@@ -139,6 +139,9 @@ def random_split(
         TypeError: a length is not an integer.
         ValueError: a length is negative, or the sum is another one.
     """
+    for length in lengths:
+        if not isinstance(length, SupportsIndex):
+            raise TypeError(f"random_split: lengths must hold integers, got {length!r}")
     sizes = [operator.index(length) for length in lengths]
     if min(sizes, default=0) < 0 or sum(sizes) != len(dataset):
         raise ValueError(

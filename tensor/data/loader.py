@@ -51,7 +51,7 @@ class DataLoader:
     Raises:
         ValueError: ``batch_size`` is not a positive integer, the dataset is empty, or
             ``drop_last`` leaves no batch.
-        TypeError: ``generator`` is not a Generator.
+        TypeError: ``dataset`` has no length, or ``generator`` is not a Generator.
 
     >>> from tensor.data import TensorDataset
     >>> [x.data.tolist() for x, in DataLoader(TensorDataset([1, 2, 3]), batch_size=2)]
@@ -67,6 +67,10 @@ class DataLoader:
         drop_last: bool = False,
         generator: Generator | None = None,
     ) -> None:
+        if not hasattr(dataset, "__len__"):
+            raise TypeError(
+                f"DataLoader: dataset must have a length and samples by index, got {dataset!r}"
+            )
         size, length = _positive(batch_size), len(dataset)
         if length == 0:
             raise ValueError("DataLoader: the dataset is empty, wanted at least one sample")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self, overload
+from typing import Any, Self, SupportsIndex, overload
 
 from ..tensor import Tensor
 from ..tracing import called
@@ -15,6 +15,16 @@ from ._module import Module, boxed, indented
 from ._parameter import Parameter
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterList", "Sequential"]
+
+
+def _position(owner: str, index: Any, count: int) -> int:
+    """Return where ``index``, from the end if it is negative, stands among ``count``."""
+    if not isinstance(index, SupportsIndex):
+        raise TypeError(f"{owner}: an index must be an integer or a slice, got {index!r}")
+    position = index.__index__()
+    if not -count <= position < count:
+        raise IndexError(f"index {position} is out of range for {owner} of {count}")
+    return position % count
 
 
 class _Numbered(Module):
@@ -28,12 +38,7 @@ class _Numbered(Module):
 
     def _name_at(self, index: int) -> str:
         names = self._names()
-        position = index.__index__()
-        if not -len(names) <= position < len(names):
-            raise IndexError(
-                f"index {position} is out of range for {type(self).__name__} of {len(names)}"
-            )
-        return names[position]
+        return names[_position(type(self).__name__, index, len(names))]
 
     def _renumber(self, children: Iterable[Module]) -> None:
         """Make ``children`` the only ones, numbered from 0."""
@@ -245,16 +250,10 @@ class ParameterList(Module):
         chain = self._chain()
         if isinstance(index, slice):
             return type(self)(chain[index])
-        return chain[self._position(index)]
+        return chain[_position("ParameterList", index, len(chain))]
 
     def __setitem__(self, index: int, value: Tensor) -> None:
-        self._set(self._position(index), value)
-
-    def _position(self, index: int) -> int:
-        count, position = len(self), index.__index__()
-        if not -count <= position < count:
-            raise IndexError(f"index {position} is out of range for ParameterList of {count}")
-        return position % count
+        self._set(_position("ParameterList", index, len(self)), value)
 
     def _set(self, position: int, value: Tensor) -> None:
         if not isinstance(value, Tensor):

@@ -404,6 +404,8 @@ def test_a_check_in_which_nothing_requires_grad_is_an_error() -> None:
         gradgradcheck(lambda x: x * 2, x)
     with pytest.raises(ValueError, match="no input requires grad"):
         gradcheck(lambda x: x, [], raise_exception=False)
+    with pytest.raises(ValueError, match="gradcheck: func returned no floating Tensor"):
+        gradcheck(lambda x: x > 0, x.clone().requires_grad_())
     with pytest.raises(ValueError, match="gradgradcheck: no output of func requires grad"):
         gradgradcheck(lambda x: x.detach(), x.clone().requires_grad_())
 

@@ -183,3 +183,9 @@ def test_zeros_and_ones_take_their_shape_in_one_piece_or_in_several() -> None:
             make(2, -1)
         with pytest.raises(TypeError):
             make(2, 1.5)
+
+
+def test_a_step_of_0_is_refused_as_in_pytorch() -> None:
+    for make in (torch.arange, st.arange):
+        with pytest.raises(RuntimeError, match=r"step must be nonzero|step must not be 0"):
+            make(0, 5, 0)

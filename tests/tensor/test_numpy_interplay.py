@@ -150,6 +150,11 @@ def test_a_dtype_that_a_tensor_cannot_hold_is_refused(dtype: Any) -> None:
             call()
 
 
+def test_a_dtype_that_there_is_not_is_named() -> None:
+    with pytest.raises(TypeError, match="dtype must be one that numpy knows, got 'float8'"):
+        Tensor([1.0]).to("float8")
+
+
 def test_a_number_too_large_for_the_dtype_becomes_infinite_without_a_warning() -> None:
     assert np.isinf(Tensor([1e9], dtype="float16").item())
     assert np.isinf(Tensor(1e300).item())

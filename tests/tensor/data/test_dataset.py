@@ -140,7 +140,7 @@ def test_a_random_split_uses_the_default_generator_where_none_is_given() -> None
         ([3, 2], ValueError, r"lengths are \[3, 2\] with the sum 5, wanted .* the sum 6"),
         ([7, -1], ValueError, "none below 0"),
         ([], ValueError, "the sum 6"),
-        ([5.0, 1.0], TypeError, "float"),
+        ([5.0, 1.0], TypeError, r"^random_split: lengths must hold integers, got 5\.0"),
     ],
 )
 def test_lengths_that_do_not_add_up_are_refused_and_nothing_is_drawn(

@@ -108,6 +108,11 @@ def test_a_loader_that_could_yield_nothing_sensible_is_refused(build: Any, messa
     assert default_generator.get_state() == before
 
 
+def test_what_has_no_length_is_refused() -> None:
+    with pytest.raises(TypeError, match="DataLoader: dataset must have a length and samples"):
+        DataLoader(iter([1, 2, 3]))  # type: ignore[arg-type]
+
+
 def test_a_generator_of_another_kind_is_refused() -> None:
     with pytest.raises(TypeError, match=r"generator is a int, wanted a tensor\.random\.Generator"):
         DataLoader(SEVEN, shuffle=True, generator=3)

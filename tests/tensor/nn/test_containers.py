@@ -185,6 +185,8 @@ def test_an_index_out_of_range_is_refused(kind: str, position: int) -> None:
         container[position] = nn.ReLU()
     with pytest.raises(IndexError):
         del container[position]
+    with pytest.raises(TypeError, match=f"^{kind}: an index must be an integer or a slice"):
+        container[str(position)]
     assert len(container) == 4
 
 
