@@ -283,7 +283,8 @@ def leaky_relu(a: Number, negative_slope: Number = 0.01) -> Number:
     return a if a > 0 else a * negative_slope
 
 
-@op(da=lambda a, alpha: alpha * f.exp(a) if a <= 0 else 1)
+# A constant at 0, so that the second derivative is 0 there, as in PyTorch.
+@op(da=lambda a, alpha: alpha * f.exp(a) if a < 0 else alpha if a <= 0 else 1)
 def elu(a: Number, alpha: Number = 1.0) -> Number:
     """a where a > 0, else alpha (exp(a) - 1) (Clevert et al., arXiv:1511.07289).
 

@@ -10,7 +10,7 @@ import pytest
 import micro
 import tensor
 
-__all__ = ["Engine", "each_engine"]
+__all__ = ["ENGINES", "Engine", "each_engine"]
 
 
 class Engine(NamedTuple):

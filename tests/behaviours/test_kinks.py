@@ -21,6 +21,7 @@ from micro.value import PARTIALS
 from micro.vocab import VOCAB
 from tensor import Tensor, grad
 from tensor.dispatch import OPS
+from tests.behaviours.engines import ENGINES, Engine
 from tests.tensor.ops.harness import (
     call,
     leaves,
@@ -338,6 +339,28 @@ def test_the_gradient_at_a_kink_is_torchs_unless_it_is_said_why_not(name: str, k
             assert_gradients([g.numpy() for g in found], wanted(kink, w))
     else:
         assert_gradients([g.numpy() for g in found], wanted(kink, w))
+
+
+def second_derivatives(engine: Engine, name: str, kink: Kink) -> list[float]:
+    """Those of the op at the kink, by each two of its operands."""
+    xs = [x if x is True or x is False else engine.leaf(x) for x in kink.operands]
+    active = [x for x in xs if not isinstance(x, bool)]
+    out, found = getattr(engine.ops, name)(*xs, **kink.attrs), []
+    for x in active:
+        slope = engine.derivative(out, x, create_graph=True) + sum(0 * y for y in active)
+        found += [float(engine.derivative(slope, y)) for y in active]
+    return found
+
+
+# Where the first derivative is infinite, the second is an infinity or nan.
+FINITE: Final = [
+    row for row in OF_BOTH if all(s is None or math.isfinite(s) for s in row.values[1].gradient)
+]
+
+
+@pytest.mark.parametrize(("name", "kink"), FINITE)
+def test_the_engines_have_one_second_derivative_at_a_kink(name: str, kink: Kink) -> None:
+    assert_gradients(*([np.array(second_derivatives(e, name, kink))] for e in ENGINES))
 
 
 def test_another_gradient_at_a_kink_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
