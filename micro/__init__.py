@@ -13,6 +13,7 @@ it. Every op of the vocabulary is a function here and a method of ``Value``. ``m
 """
 
 from micro import nn, optim
+from micro.compilation import compile
 from micro.ops import (
     abs,
     add,
@@ -78,6 +79,7 @@ __all__ = [
     "atan",
     "ceil",
     "clip",
+    "compile",
     "cos",
     "cosh",
     "div",

@@ -72,11 +72,18 @@ class Rule(NamedTuple):
 
     function: Callable[..., Any]
     names: tuple[str, ...]
+    by_keyword: bool = True
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Rule:
         """Return a function ``rule(xp, g, ...)`` as a Rule."""
-        return cls(function, tuple(inspect.signature(function).parameters)[2:])
+        parameters = inspect.signature(function).parameters
+        by_keyword = any(p.kind is p.KEYWORD_ONLY for p in parameters.values())
+        return cls(function, tuple(parameters)[2:], by_keyword)
+
+    def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of the values that the rule asks for."""
+        return {name: values[name] for name in self.names}
 
 
 class Op:
@@ -104,6 +111,8 @@ class Op:
         self.operands = tuple(name.lstrip("*") for name in spec.inputs)
         self.rules = {name: Rule.of(rule) for name, rule in rules.items()}
         self.fused = None if fused is None else Rule.of(fused)
+        # All attributes, where none was given; None as long as that did not occur.
+        self.defaults: dict[str, Any] | None = None
         # What the rules ask for by name and, where that is an operand or its shape, which one.
         places = {name: i for i, name in enumerate(self.operands)}
         places |= {f"{name}_shape": i for name, i in places.items()}
@@ -277,6 +286,9 @@ def operator_of(name: str) -> Callable[..., Any]:
 
 
 def _bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return every attribute's value; nobody changes what is returned."""
+    if not args and not kwargs and op.defaults is not None:
+        return op.defaults
     attrs = dict(op.spec.attrs)
     if len(args) > len(attrs):
         raise TypeError(
@@ -297,6 +309,8 @@ def _bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, An
             attrs[name] = op.prepare[name](value)
         elif type(value) is list:
             attrs[name] = tuple(value)  # what the caller does to the list later changes nothing
+    if not args and not kwargs:
+        op.defaults = attrs
     return attrs
 
 

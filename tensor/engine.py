@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -155,12 +155,13 @@ def _seeds(name: str, outputs: list[Tensor], given: Any) -> list[Tensor]:
                 "or under no_grad()"
             )
         if seed is None:
-            if tensor.numel() != 1:
+            array = tensor._array
+            if array.size != 1:
                 raise RuntimeError(
                     f"{name}: grad can be implicitly created only for scalar outputs, got shape "
                     f"{tensor.shape}; pass a gradient of that shape or reduce it first"
                 )
-            one = np.empty(tensor.shape, tensor.dtype)
+            one = np.empty(array.shape, array.dtype)
             one.fill(1)
             seed = Tensor._wrap(one)
             tracer = TRACER.get()
@@ -229,18 +230,20 @@ class _Pass:
         self.found: dict[int, tuple[Tensor, Gradient]] = {}
         self.twins: dict[Recomputation, list[Node | None]] = {}
         roots = [_edge(tensor) for tensor in outputs]
-        self.targets = None if targets is None else {id(_edge(t)): t for t in targets}
         self.order = _reachable(roots)
-        self.useful = None if targets is None else self._toward_targets()
-        if self.useful is not None:
-            useful = self.useful
+        self.targets: dict[int, Tensor] | None = None
+        self.useful: set[int] | None = None
+        visited = self.order
+        if targets is not None:
+            self.targets = {id(_edge(t)): t for t in targets}
+            self.useful = useful = self._toward_targets()
             if not unused:
-                self._refuse_unused(roots, targets or [])
+                self._refuse_unused(roots, targets)
             self.order = [node for node in self.order if id(node) in useful]
+            ends = self.targets
+            visited = [x for x in self.order if id(x) not in ends or self._needed(x)]
         runs = set()
-        for node in self.order:
-            if self.targets and id(node) in self.targets and not self._needed(node):
-                continue
+        for node in visited:
             _check(node, node.saved)
             if node.recipe is not None:
                 runs.add(node.recipe.run)
@@ -248,7 +251,7 @@ class _Pass:
             run.check()
         for root, seed in zip(roots, seeds, strict=True):
             if self.useful is None or id(root) in self.useful:
-                self._add(root, seed if self.record else seed.data, fresh=False)
+                self._add(root, seed if self.record else seed._array, fresh=False)
 
     def _toward_targets(self) -> set[int]:
         """Return what lies on a path from the outputs to a target, targets included."""
@@ -340,41 +343,43 @@ class _Pass:
 
     def _visit(self, node: Node, g: Gradient, anomaly: bool) -> None:
         """Pass the gradient of ``node`` on to its operands."""
-        op = _op(node)
+        op = OPS.get(node.op) or _missing(node)
         useful, record = self.useful, self.record
-        needs = [
-            type(edge) is not Constant and (useful is None or id(edge) in useful)
-            for edge in node.inputs
-        ]
+        if useful is None:
+            needs = [type(edge) is not Constant for edge in node.inputs]
+        else:
+            needs = [id(edge) in useful for edge in node.inputs]
         saved = node.saved if node.recipe is None else self._made_again(node.recipe)
         values = self._arguments(op, node, saved)
         grads: Any
         if op.fused is not None and not record:
-            given = {name: values[name] for name in op.fused.names}
-            grads = quietly().run(op.fused.function, g, needs, **given)
+            grads = quietly().run(op.fused.function, g, needs, **op.fused.given(values))
         elif op.fused is not None and self._whole(op):
             grads = self._fused(op, g, needs, values)
         elif op.variadic:
             values["needs"] = needs
-            grads = self._pulled(node, 0, g, values)
+            grads = self._pulled(op, node, 0, g, values)
             if not isinstance(grads, list) or len(grads) != len(needs):
                 raise RuntimeError(
                     f"{op.name}: its rule must return a list of {len(needs)} gradients, "
                     "one for each operand and None where none is needed"
                 )
         else:
-            grads = [self._pulled(node, i, g, values) if n else None for i, n in enumerate(needs)]
-        for i, edge in enumerate(node.inputs):
-            if not needs[i]:
+            grads = [
+                self._pulled(op, node, i, g, values) if need else None
+                for i, need in enumerate(needs)
+            ]
+        for i, need in enumerate(needs):
+            if not need:
                 continue
-            gradient = grads[i]
+            gradient, edge = grads[i], node.inputs[i]
             if gradient is None:
                 raise RuntimeError(f"{op.name}: its rule gave no gradient for {_operand(op, i)}")
             if not record and type(gradient) is not np.ndarray:
                 gradient = np.asarray(gradient)
             if gradient.shape != edge.shape or gradient.dtype != edge.dtype:
                 gradient = _fitted(recording if record else raw, node, i, gradient)
-            array, passed = (gradient.data, g.data) if record else (gradient, g)
+            array, passed = (gradient._array, g._array) if record else (gradient, g)
             if anomaly:
                 _examine(node, i, array)
             # An array that is no view, did not pass through and was not saved is nobody else's,
@@ -382,11 +387,40 @@ class _Pass:
             fresh = op.trusted and array.base is None and array is not passed
             if fresh and saved:
                 for kept in saved.values():
-                    fresh = fresh and array is not kept.array
+                    if array is kept.array:
+                        fresh = False
             self._add(edge, gradient, fresh)
 
     def _arguments(self, op: Op, node: Node, saved: Mapping[str, Saved] | None) -> dict[str, Any]:
-        return _arguments(op, node, saved, self.record)
+        """Return everything that the rules of ``op`` may ask for by name."""
+        _check(node, saved)
+        assert saved is not None
+        attrs, record = node.attrs, self.record
+        values: dict[str, Any]
+        if op.variadic:
+            values = {"attrs": attrs, **attrs, "shapes": [edge.shape for edge in node.inputs]}
+            others: list[Any] = [None] * len(node.inputs)
+            values["others"] = others
+            for i, edge in enumerate(node.inputs) if saved else ():
+                kept = saved.get(_operand(op, i))
+                if kept is not None:
+                    others[i] = _revived(kept, edge) if record else kept.array
+            if "out" in saved:
+                values["out"] = _revived(saved["out"], node) if record else saved["out"].array
+            return values
+        values = {}
+        for name, place in op.asked.items():
+            if name in saved:
+                kept = saved[name]
+                edge = node if place is None else node.inputs[place]
+                values[name] = _revived(kept, edge) if record else kept.array
+            elif name in attrs:
+                values[name] = attrs[name]
+            elif name == "attrs":
+                values[name] = attrs
+            elif place is not None:  # a shape, or an operand that is not there or not needed
+                values[name] = node.inputs[place].shape if name not in op.operands else None
+        return values
 
     def _whole(self, op: Op) -> bool:
         """Return whether a traced pass calls the hand-fused pullback of ``op``."""
@@ -399,7 +433,7 @@ class _Pass:
         """Return what a hand-fused pullback yields, as Tensors, and write it down."""
         assert op.fused is not None
         assert self.tracer is not None
-        given = {name: values[name] for name in op.fused.names}
+        given = op.fused.given(values)
         operands = {name: value for name, value in given.items() if isinstance(value, Tensor)}
         attrs = {name: value for name, value in given.items() if name not in operands}
         pull = Pullback(op.fused.function, tuple(needs), tuple(operands), attrs)
@@ -421,11 +455,12 @@ class _Pass:
             saved, recipe = twin.saved, twin.recipe
         return saved
 
-    def _pulled(self, node: Node, i: int, g: Gradient, values: dict[str, Any]) -> Any:
+    def _pulled(self, op: Op, node: Node, i: int, g: Gradient, values: dict[str, Any]) -> Any:
         """Return the gradient that the rule for operand ``i`` gives; of a variadic op, them all."""
-        op = OPS[node.op]
         rule = op.rules[op.operands[i]]
-        given = {name: values[name] for name in rule.names}
+        if not self.record and not rule.by_keyword:  # in few steps
+            return quietly().run(rule.function, raw, g, *map(values.__getitem__, rule.names))
+        given = rule.given(values)
         if not self.record:
             return quietly().run(rule.function, raw, g, **given)
         try:
@@ -477,14 +512,11 @@ def _reachable(roots: Iterable[Edge]) -> list[Node]:
     return sorted(seen, key=_by_sequence, reverse=True)
 
 
-def _op(node: Node) -> Op:
-    try:
-        return OPS[node.op]
-    except KeyError:
-        raise RuntimeError(
-            f"{node.op} of shape {node.shape}: there is no such op any more, so its result cannot "
-            "be differentiated; register it again and repeat the forward pass"
-        ) from None
+def _missing(node: Node) -> NoReturn:
+    raise RuntimeError(
+        f"{node.op} of shape {node.shape}: there is no such op any more, so its result cannot "
+        "be differentiated; register it again and repeat the forward pass"
+    )
 
 
 def _check(node: Node, saved: Mapping[str, Saved] | None) -> None:
@@ -503,40 +535,6 @@ def _check(node: Node, saved: Mapping[str, Saved] | None) -> None:
                 f"version {kept.version.count}, expected version {kept.expected}{made}; "
                 "change a copy (.clone()) or use the op that returns a new Tensor"
             )
-
-
-def _arguments(
-    op: Op, node: Node, saved: Mapping[str, Saved] | None, record: bool
-) -> dict[str, Any]:
-    """Return everything that the rules of ``op`` may ask for by name."""
-    _check(node, saved)
-    assert saved is not None
-    attrs = node.attrs
-    values: dict[str, Any]
-    if op.variadic:
-        values = {"attrs": attrs, **attrs, "shapes": [edge.shape for edge in node.inputs]}
-        others: list[Any] = [None] * len(node.inputs)
-        values["others"] = others
-        for i, edge in enumerate(node.inputs) if saved else ():
-            kept = saved.get(_operand(op, i))
-            if kept is not None:
-                others[i] = _revived(kept, edge) if record else kept.array
-        if "out" in saved:
-            values["out"] = _revived(saved["out"], node) if record else saved["out"].array
-        return values
-    values = {}
-    for name, place in op.asked.items():
-        if name in saved:
-            kept = saved[name]
-            edge = node if place is None else node.inputs[place]
-            values[name] = _revived(kept, edge) if record else kept.array
-        elif name in attrs:
-            values[name] = attrs[name]
-        elif name == "attrs":
-            values[name] = attrs
-        elif place is not None:  # a shape, or an operand that is not there or not needed
-            values[name] = node.inputs[place].shape if name not in op.operands else None
-    return values
 
 
 def _revived(saved: Saved, edge: Edge) -> Tensor:

@@ -6,6 +6,7 @@ Names, defaults and errors follow PyTorch's Tensor. The ops themselves live in
 
 from __future__ import annotations
 
+import functools
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
     from .optim._flat import Slot
 
 __all__ = ["Handle", "Tensor", "from_numpy"]
+
+
+@functools.cache
+def _engine() -> Any:
+    """Return the module ``engine``, which imports this one."""
+    from . import engine
+
+    return engine
 
 
 class Handle:
@@ -273,9 +282,7 @@ class Tensor(InPlace, Composite):
 
         See ``tensor.backward``, which this calls.
         """
-        from .engine import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs)
+        _engine().backward(self, gradient, retain_graph, create_graph, inputs)
 
     def trace_backward(self, observe: Callable[..., object]) -> list[tuple[Tensor, Array]]:
         """Run a backward pass to be watched: see ``tensor.watch.trace_backward``."""
@@ -330,12 +337,12 @@ class Tensor(InPlace, Composite):
     @property
     def shape(self) -> tuple[int, ...]:
         """The length of every dimension."""
-        return self.data.shape
+        return self._array.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The numpy dtype of the elements."""
-        return self.data.dtype
+        return self._array.dtype
 
     @property
     def ndim(self) -> int:
