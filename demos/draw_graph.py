@@ -1,20 +1,21 @@
-"""Draw computation graphs of both engines after a backward pass, as SVG, PNG and players.
+"""Draw computation graphs of both engines, as SVG, PNG and pages.
 
 Question: what does the engine record, and what does the backward pass make of it?
 
-Every node shows its value and its gradient, and in the scalar graphs every edge shows the
-local derivative: a node's gradient is the sum over its outgoing edges of that derivative
-times the gradient at the other end. A player is a page on which one steps through the two
-passes.
+Every node shows its value and its gradient, and where all are single numbers every edge shows the
+local derivative: a node's gradient is the sum over its outgoing edges of that derivative times the
+gradient at the other end. A player is a page on which one steps through the two passes.
 """
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tyro
@@ -23,8 +24,9 @@ from report import RESULTS
 import micro
 import tensor
 from micro import Value
-from tensor import Tensor, nn
-from viz import draw, play
+from tensor import Tensor, nn, optim
+from tensor.data import generated_digits
+from viz import Drawing, draw, play
 from viz.dot import Direction
 
 
@@ -38,13 +40,36 @@ class Options:
     """write the players' steps too, as PNG for slides, each in a folder of its own"""
 
 
-class Example(NamedTuple):
-    """A graph, and how it is drawn and played."""
+@dataclass
+class Example:
+    """A graph, how it is drawn, and whether it is played.
 
-    output: Value | Tensor
+    Attributes:
+        output: what is drawn.
+        title: what the drawing is called.
+        parameters: as for ``draw``.
+        direction: as for ``draw``.
+        forms: by what is added to the name of the file, further options of ``draw``.
+        zoom: a node that is opened, in a drawing of its own.
+        is_played: whether there is a player.
+    """
+
+    output: Any
     title: str
     parameters: Any = None
     direction: Direction = "LR"
+    forms: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})
+    zoom: str = ""
+    is_played: bool = True
+
+    @property
+    def look(self) -> dict[str, Any]:
+        """Options of drawing and playing."""
+        return {
+            "parameters": self.parameters,
+            "title": self.title,
+            "direction": self.direction,
+        }
 
 
 def expression() -> Example:
@@ -93,16 +118,85 @@ def micro_mlp() -> Example:
     return Example(loss, "A 2-2-1 MLP at two points (micro)", model, "TB")
 
 
-def tensor_mlp() -> Example:
-    """The cross-entropy of a 2-8-3 MLP on a batch of four, array by array."""
+def moons_mlp() -> Example:
+    """The cross-entropy of a 2-8-2 MLP on two moons, array by array."""
     tensor.manual_seed(0)
-    model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 3))
-    points = np.array([[1.0, -2.0], [-1.5, 0.5], [0.3, 0.8], [2.0, 1.0]], dtype=np.float32)
-    x, target = Tensor(points, label="x"), Tensor(np.array([0, 1, 2, 0]), label="target")
+    model = nn.Sequential(
+        OrderedDict(hidden=nn.Linear(2, 8), tanh=nn.Tanh(), output=nn.Linear(8, 2))
+    )
+    points, moon = moons(40)
+    x, target = Tensor(points, label="points"), Tensor(moon, label="moon")
     loss = nn.functional.cross_entropy(model(x), target)
     loss.label = "loss"
-    loss.backward(retain_graph=True)
-    return Example(loss, "A 2-8-3 MLP on four points (tensor)", model)
+    return Example(loss, "A 2-8-2 MLP on two moons", model, "TB", forms={"": {"gradients": True}})
+
+
+def moons(count: int) -> tuple[Any, Any]:
+    """Points on two half circles that reach into each other, and which of them each is on."""
+    rng = np.random.default_rng(0)
+    moon = np.arange(count) % 2
+    angle = math.pi * rng.random(count)
+    points = np.stack([np.cos(angle), np.sin(angle)], 1)
+    points = np.where(moon[:, None] == 1, [1.0, 0.5] - points, points)
+    return (points + rng.normal(0.0, 0.1, points.shape)).astype(np.float32), moon
+
+
+def mnist_loss() -> Example:
+    """The loss of the 784-512-256-10 network on a batch of 128 digits: in boxes, and open."""
+    tensor.manual_seed(0)
+    model = nn.Sequential(
+        OrderedDict(
+            hidden1=nn.Linear(784, 512),
+            relu1=nn.ReLU(),
+            hidden2=nn.Linear(512, 256),
+            relu2=nn.ReLU(),
+            output=nn.Linear(256, 10),
+        )
+    )
+    images, digits = generated_digits(128, tensor.Generator(0))
+    images.label, digits.label = "images", "digits"
+    loss = nn.functional.cross_entropy(model(images), digits)
+    loss.label = "loss"
+    forms = {"_folded": {"gradients": True, "depth": 1}, "_open": {"gradients": True}}
+    return Example(loss, "The loss of the MNIST network", model, forms=forms, is_played=False)
+
+
+def softmax_cross_entropy() -> Example:
+    """The cross-entropy of a row of three scores of class 1, and what is in its softmax."""
+    scores = Tensor([[1.0, -0.5, 2.0]], requires_grad=True, dtype="float64", label="scores")
+    p = scores.softmax(-1)
+    p.label = "p"
+    loss = -p[0, 1].log()
+    loss.label = "loss"
+    forms = {"": {"gradients": True, "zoom": True}}
+    return Example(loss, "Softmax and cross-entropy", forms=forms, zoom="softmax")
+
+
+class Head(nn.Module):
+    """A head of causal self-attention."""
+
+    def __init__(self, width: int, size: int) -> None:
+        self.query = nn.Linear(width, size, bias=False)
+        self.key = nn.Linear(width, size, bias=False)
+        self.value = nn.Linear(width, size, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Look from each of the positions (T, width) at those before it: (T, size)."""
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        scores = q @ k.transpose(0, 1) / math.sqrt(k.shape[1])
+        future = Tensor(np.triu(np.ones(scores.shape, bool), 1), label="future")
+        weights = tensor.where(future, -1e9, scores).softmax(-1)
+        return weights @ v
+
+
+def attention_head() -> Example:
+    """A head of causal self-attention on four positions."""
+    tensor.manual_seed(0)
+    head = Head(6, 3)
+    x = Tensor(np.random.default_rng(0).normal(size=(4, 6)), dtype="float32", label="x")
+    out = head(x)
+    out.label = "out"
+    return Example(out, "A head of causal attention", head, is_played=False)
 
 
 def not_finite() -> Example:
@@ -117,13 +211,55 @@ def not_finite() -> Example:
     return Example(out, "A log of 0: out = -log(x * w) + w * w")
 
 
+def program() -> Example:
+    """A training step of a 2-4-1 MLP, written down by the ops that it called."""
+    step, x, y = training_step()
+    traced = tensor.trace(step)(x, y)
+    return Example(traced, "A training step, as it was traced", direction="TB", is_played=False)
+
+
+def program_compiled() -> Example:
+    """The same, when the compiler has taken out what is constant, done twice, or not used."""
+    step, x, y = training_step()
+    compiled = tensor.compile(step)
+    compiled(x, y)
+    (shorter,) = compiled.programs
+    return Example(shorter, "A training step, compiled", direction="TB", is_played=False)
+
+
+def training_step() -> tuple[Callable[[Tensor, Tensor], Tensor], Tensor, Tensor]:
+    """A step, and a batch to call it with."""
+    tensor.manual_seed(0)
+    model = nn.Sequential(
+        OrderedDict(hidden=nn.Linear(2, 4), tanh=nn.Tanh(), output=nn.Linear(4, 1))
+    )
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        difference = model(x) - y
+        loss = (difference * difference).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    points, moon = moons(8)
+    targets = 2.0 * moon[:, None] - 1.0
+    return step, Tensor(points, label="x"), Tensor(targets, dtype="float32", label="y")
+
+
 EXAMPLES: tuple[Callable[[], Example], ...] = (
     expression,
     neuron,
     diamond,
     micro_mlp,
-    tensor_mlp,
+    moons_mlp,
+    mnist_loss,
+    softmax_cross_entropy,
+    attention_head,
     not_finite,
+    program,
+    program_compiled,
 )
 
 
@@ -131,15 +267,28 @@ def main(options: Options) -> None:
     """Draw everything, and say where it is."""
     options.out.mkdir(parents=True, exist_ok=True)
     for make in EXAMPLES:
-        with micro.record_sites(), tensor.record_sites():  # for the players to show
-            output, title, parameters, direction = make()
-        stem, look = options.out / make.__name__, {"parameters": parameters, "title": title}
-        drawing = draw(output, direction=direction, **look)
-        for suffix in (".svg", ".png"):
-            print(f"written: {drawing.save(stem.with_suffix(suffix))}")
-        frames = stem.with_name(f"{make.__name__}_frames") if options.frames else None
-        page = play(output, stem.with_suffix(".html"), direction=direction, frames=frames, **look)
-        print(f"written: {page}")
+        with micro.record_sites(), tensor.record_details():  # for drawings and players to show
+            example = make()
+        for stem, drawing in drawings(make.__name__, example):
+            page = ["_page.html"] if drawing.zooms else []  # where a click opens a node
+            for suffix in (".svg", ".png", *page):
+                print(f"written: {drawing.save(options.out / f'{stem}{suffix}')}")
+        if example.is_played:
+            stem = options.out / make.__name__
+            frames = stem.with_name(f"{stem.name}_frames") if options.frames else None
+            page = play(example.output, stem.with_suffix(".html"), frames=frames, **example.look)
+            print(f"written: {page}")
+
+
+def drawings(name: str, example: Example) -> list[tuple[str, Drawing]]:
+    """The drawings of an example, each with the name of its files."""
+    found = []
+    for form, options in example.forms.items():
+        drawing = draw(example.output, **example.look, **options)
+        found.append((f"{name}{form}", drawing))
+        if example.zoom:
+            found.append((f"{name}{form}_opened", drawing.zoom(example.zoom)))
+    return found
 
 
 if __name__ == "__main__":

@@ -465,5 +465,14 @@ def _constant(operand: Any, array: Any) -> Constant:
     if array is None:
         return Constant((), np.dtype(bool))
     value = array.item() if array.size == 1 and array.ndim == 0 else None
-    kept = array.copy() if value is None and DETAILS.get() is not None else None
-    return Constant(array.shape, array.dtype, value, getattr(operand, "label", None), kept)
+    label, details = getattr(operand, "label", None), DETAILS.get()
+    if details is None or not isinstance(operand, Tensor):
+        kept = array.copy() if value is None and details is not None else None
+        return Constant(array.shape, array.dtype, value, label, kept)
+    # One Tensor, used several times, is one node of a drawing.
+    key = (id(operand), operand.version, array.dtype)
+    if key not in details.constants:
+        kept = array.copy() if value is None else None
+        edge = Constant(array.shape, array.dtype, value, label, kept)
+        details.constants[key] = (edge, operand)  # which keeps its id
+    return details.constants[key][0]

@@ -223,6 +223,9 @@ def record(
         for leaf, tensor in reached
         if tensor.is_leaf and tensor.grad is not None and tracer.knows(tensor.grad)
     )
+    for leaf, edge in gradients:
+        if isinstance(edge, Instruction) and not edge.label:
+            edge.label = f"{leaf.label}.grad"
     name = getattr(function, "__name__", type(function).__name__)
     program = Program(
         name, arguments, tuple(tracer.captured), tuple(tracer.instructions), outputs, gradients

@@ -79,7 +79,7 @@ class Tensor(InPlace, Composite):
 
     # Defaults on the class keep the construction of results short.
     node: Node | None = None
-    label: str | None = None
+    _label: str | None = None
     _requires_grad: bool = False
     _grad: Tensor | None = None
     _slot: Slot | None = None  # where an optimizer wants the gradient
@@ -158,6 +158,17 @@ class Tensor(InPlace, Composite):
         self._array, self._source = array, None
         # The memory is another's now, and so is the count of its changes.
         self._version = value._shared_version() if isinstance(value, Tensor) else None
+
+    @property
+    def label(self) -> str | None:
+        """A name for drawings and messages; the label of a result names its node too."""
+        return self._label
+
+    @label.setter
+    def label(self, value: str | None) -> None:
+        self._label = value
+        if self.node is not None:
+            self.node.label = value
 
     @property
     def op(self) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from . import modes
-from .graph import Array, Constant
+from .graph import SYMBOLS, Array, Constant
 from .kernels import scatter
 
 if TYPE_CHECKING:
@@ -120,6 +120,12 @@ class Instruction:
     module: str = ""
     effect: Callable[..., Any] | None = None
     label: str = ""
+
+    @property
+    def symbol(self) -> str:
+        """What a drawing writes in the op's place."""
+        return SYMBOLS.get(self.op, self.op)
+
     kernel: Callable[..., Any] | None = None
 
 
@@ -187,11 +193,13 @@ class Calls:
     Attributes:
         names: of modules and parameters, by id.
         modules: those that were called, by id.
+        constants: the edges that have been made for Tensors that no gradient flows to.
     """
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
         self.modules: dict[int, Any] = {}
+        self.constants: dict[Any, tuple[Constant, Tensor]] = {}
         self._stack: list[str] = []
 
     @property

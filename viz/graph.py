@@ -44,7 +44,8 @@ class Record(Protocol):
     a constant that has no ``data``), ``partials()``, the local derivative by each input,
     ``site``, the ``file:line`` that made it, ``module``, the dotted name of the module that called
     the op, ``sequence``, a number that rises in the order in which ops were made, and
-    ``is_missing``, of an input that was not given. The output may have them all in order, as
+    ``effect``, not None if it is done for that and not for a result, and ``is_missing``, of an
+    input that was not given. The output may have them all in order, as
     ``instructions``.
     """
 
@@ -410,5 +411,7 @@ def _label(record: Any) -> str:
 
 def _shape(record: Any) -> str:
     shape, dtype = getattr(record, "shape", None), getattr(record, "dtype", None)
+    if getattr(record, "effect", None) is not None and shape == ():
+        return ""  # what is done for its effect has no result
     parts = [] if shape is None else [str(tuple(map(int, shape)))]
     return " ".join([*parts, str(dtype)] if dtype is not None else parts)

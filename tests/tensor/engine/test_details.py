@@ -94,6 +94,29 @@ def test_values_and_gradients_are_those_of_a_run_without_details() -> None:
         np.testing.assert_array_equal(a, b)
 
 
+def test_the_label_of_a_result_names_its_node() -> None:
+    x = Tensor([1.0], requires_grad=True, label="x")
+    y = x.exp()
+    y.label = "y"
+    assert (y.label, y.node.label) == ("y", "y")
+    assert (x.label, y.node.inputs[0].label) == ("x", "x")
+    assert (y * 2).label is None
+
+
+def test_one_tensor_that_is_used_twice_is_one_constant_until_it_changes() -> None:
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    x = Tensor([3.0, 4.0], label="x")
+    with tensor.record_details():
+        y = (w * x) * x
+        x.add_(1.0)
+        z = y * x
+    outer, inner = z.node.inputs[0], z.node.inputs[0].inputs[0]
+    assert inner.inputs[1] is outer.inputs[1]
+    assert z.node.inputs[1] is not outer.inputs[1]
+    assert [c.data.tolist() for c in (inner.inputs[1], z.node.inputs[1])] == [[3, 4], [4, 5]]
+    assert (w * x).node.inputs[1] is not z.node.inputs[1]
+
+
 # One node as a graph of numbers
 
 
