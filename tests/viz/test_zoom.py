@@ -144,12 +144,13 @@ def test_a_node_is_found_by_its_name_its_op_or_its_label() -> None:
 @pytest.mark.parametrize(
     ("node", "match"),
     [
-        ("conv2d", r"there is no node 'conv2d'; there are n0 sum, n1 mul, n2 softmax"),
-        ("a", r"n3 cannot be opened: it is no op, or the drawing was made without zoom=True"),
+        ("conv2d", r"there is no node 'conv2d'; there are n0 relu, n1 sum, n2 mul, n3 softmax"),
+        ("relu", r"n0 cannot be opened: it is an op on single numbers already"),
+        ("a", r"n4 cannot be opened: it is no op, or the drawing was made without zoom=True"),
     ],
 )
 def test_a_node_that_cannot_be_opened_is_refused(node: str, match: str) -> None:
-    drawing = draw(lambda a: (a.softmax(-1) * a).sum(), leaf("a", 1, 2), zoom=True)
+    drawing = draw(lambda a: (a.softmax(-1) * a).sum().relu(), leaf("a", 1, 2), zoom=True)
     assert drawing.zoom("softmax").graph.nodes_in_all > 5
     with pytest.raises(KeyError, match=match):
         drawing.zoom(node)
