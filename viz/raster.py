@@ -22,6 +22,34 @@ __all__ = ["to_png"]
 
 LARGEST: Final = 8_000  # pixels of the longer side
 
+# Fonts that have what DejaVu Sans lacks, in the order in which they are looked for.
+OTHER_SCRIPTS: Final = (
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "Noto Sans JP",
+    "Noto Sans SC",
+    "Noto Sans KR",
+    "Source Han Sans",
+    "WenQuanYi Zen Hei",
+    "WenQuanYi Micro Hei",
+    "Droid Sans Fallback",
+    "IPAGothic",
+    "TakaoGothic",
+    "NanumGothic",
+    "Unifont",
+    "Hiragino Sans",
+    "PingFang SC",
+    "Apple SD Gothic Neo",
+    "Yu Gothic",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "Arial Unicode MS",
+    "Noto Sans Devanagari",
+    "Noto Sans Thai",
+    "Noto Emoji",
+    "Segoe UI Symbol",
+)
+
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 
 
@@ -54,18 +82,39 @@ def to_png(svg: str, scale: float) -> bytes:
     axes.set_axis_off()
     axes.set_xlim(left - x0, left - x0 + width)
     axes.set_ylim(top - y0 + height, top - y0)
+    families = _families()
     for element in page.iter():
-        for artist in _paint(element, axes):
+        for artist in _paint(element, axes, families):
             artist.set_clip_on(False)
     buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        # a character that the font lacks is drawn as a box
-        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         canvas.print_figure(buffer, format="png", metadata={"Software": None})
+    _warn_of_boxes([str(warning.message) for warning in caught])
     return buffer.getvalue()
 
 
-def _paint(element: ET.Element, axes: Any) -> Iterator[Any]:
+def _families() -> list[str]:
+    """The font that is laid out, and behind it those of other scripts that are there."""
+    from matplotlib.font_manager import fontManager
+
+    there = set(fontManager.get_font_names())
+    return [FONT, *(name for name in OTHER_SCRIPTS if name in there)]
+
+
+def _warn_of_boxes(messages: list[str]) -> None:
+    """Say once what could not be written, instead of once for every character and size."""
+    numbers = [int(found[1]) for m in messages if (found := re.match(r"Glyph (\d+)", m))]
+    missing = "".join(map(chr, sorted(set(numbers))))
+    if missing:
+        warnings.warn(
+            f"png: no font that matplotlib knows has {missing!r}, drawn as boxes; install one, "
+            "such as Noto Sans CJK, or use svg(), which the viewer's fonts are used for",
+            stacklevel=4,
+        )
+
+
+def _paint(element: ET.Element, axes: Any, families: list[str]) -> Iterator[Any]:
     """Add to the axes what the element looks like."""
     from matplotlib.patches import Ellipse, PathPatch, Polygon
 
@@ -86,7 +135,7 @@ def _paint(element: ET.Element, axes: Any) -> Iterator[Any]:
             (element.text or "").replace("\t", " "),
             ha={"start": "left", "end": "right"}.get(get("text-anchor", ""), "center"),
             va="baseline",
-            family=FONT,
+            family=families,
             size=float(get("font-size", "12")),
             weight=get("font-weight", "normal"),
             color=get("fill", "black"),

@@ -203,6 +203,22 @@ def test_a_png_is_not_larger_than_a_viewer_can_show(monkeypatch: pytest.MonkeyPa
     assert max(image.shape) == pytest.approx(300, abs=1)
 
 
+def test_a_png_says_once_which_characters_no_font_has() -> None:
+    private = "\ue000\ue001"  # which are nobody's
+    drawing = draw(Fake("exp", (Fake(label=private),), label=private))
+    with pytest.warns(UserWarning, match=r"^png: no font .*'\\ue000\\ue001'.*svg\(\)") as caught:
+        drawing.png()
+    assert len(caught) == 1
+
+
+def test_a_png_takes_characters_from_other_fonts_that_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawing = draw(Fake("exp", (Fake(label="\ue001"),)))
+    monkeypatch.setattr(raster, "OTHER_SCRIPTS", ("no such font", "STIXNonUnicode"))
+    assert drawing.png()
+
+
 # What is missing
 
 

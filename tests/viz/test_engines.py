@@ -290,7 +290,19 @@ def test_the_demo_writes_every_drawing(tmp_path: Path) -> None:
         check=True,
         capture_output=True,
     )
-    names = ("diamond", "expression", "micro_mlp", "neuron", "not_finite", "tensor_mlp")
-    files = {f"{name}{suffix}" for name in names for suffix in (".svg", ".png", ".html")}
+    played = {"diamond", "expression", "micro_mlp", "moons_mlp", "neuron", "not_finite"}
+    played |= {"softmax_cross_entropy"}
+    drawn = played | {"attention_head", "mnist_loss_folded", "mnist_loss_open"}
+    drawn |= {"program", "program_compiled", "softmax_cross_entropy_opened"}
+    files = {f"{name}{suffix}" for name in drawn for suffix in (".svg", ".png")}
+    files |= {f"{name}.html" for name in played} | {"softmax_cross_entropy_page.html"}
     assert {path.name for path in (tmp_path / "new").iterdir()} == files
     assert all(path.stat().st_size > 1_000 for path in (tmp_path / "new").iterdir())
+
+
+def test_the_gallery_shows_every_drawing_that_is_there() -> None:
+    gallery = ROOT / "results" / "graphs"
+    page = (gallery / "README.md").read_text("utf-8")
+    links = set(re.findall(r"\]\(([^)/#]+)\)", page))
+    there = {path.name for path in gallery.iterdir() if path.suffix in (".svg", ".html")}
+    assert links == there
