@@ -25,7 +25,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # one install at a time
-.PHONY: help mnist test test-numpy test-browser prove check experiments draw lesson notebooks format clean
+.PHONY: help mnist test test-numpy test-browser prove faults check experiments draw lesson notebooks format clean
 
 help: ## list the targets
 	@echo "usage: make TARGET [ARGS='options of the program'] [PYTHON=python3.12]"
@@ -47,6 +47,9 @@ test-browser: $(STAMPS)/test ## run the tests of the players in headless Chromiu
 prove: $(STAMPS)/test ## hold the engines against each other in full; goes on where it was stopped
 	$(RUN) -m tests.crosscheck.prove $(ARGS)
 	$(RUN) -m tests.crosscheck.digits
+
+faults: $(STAMPS)/test ## plant every fault of the catalogue in a copy, and see which test catches it
+	$(RUN) -m tests.faults.run $(ARGS)
 
 check: $(STAMPS)/check ## lint, formatting and types
 	$(RUN) -m ruff check .
