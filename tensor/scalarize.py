@@ -5,7 +5,7 @@ engines have becomes that op on every element; any other is spelled out in such 
 ``expansions``. So a small network can be drawn number by number, and the two engines, whose
 derivatives were written independently, can be held against each other.
 
-This and ``expansions`` are all of ``tensor`` that knows ``micro``'s Values.
+This and ``expansions`` are all of ``tensor`` that knows ``micro``'s Values, but for ``verify``.
 """
 
 from __future__ import annotations

@@ -19,6 +19,13 @@ EXTRAS: Final[dict[str, list[str]]] = PYPROJECT["project"]["optional-dependencie
 # The modules that exist to use an optional library and are themselves imported lazily.
 BUILT_ON: Final = {"tensor/kernels/fast.py": "numba", "tensor/kernels/jit.py": "numba"}
 
+# The modules that hold the engine against other libraries, where these are installed.
+PEERS: Final = {"tensor/verify/outside.py": {"mpmath", "torch"}}
+
+# The parts of tensor that know micro's Values, because the engines meet there: scalarize makes a
+# graph of one into a graph of the other, and verify holds their results against each other.
+MEETINGS: Final = ("tensor/scalarize.py", "tensor/expansions/", "tensor/verify/")
+
 # The engines that a demo may compare this one with, where they are installed.
 COMPARED: Final = {"autograd", "jax", "torch"}
 
@@ -129,6 +136,8 @@ def _objection(path: str, found: Import) -> str:
     package, is_stdlib = Path(path).parts[0], found.top in sys.stdlib_module_names
     if package in {"demos", "tests"}:
         return _objection_in_program(path, package, found)
+    if found.top in PEERS.get(path, ()):
+        return "" if found.lazy else "optional libraries are imported where they are used"
     if found.top == "torch":
         return "no package imports torch"
     if re.match(r"tensor/rules", path) and found.top == "numpy":
@@ -140,9 +149,9 @@ def _objection(path: str, found: Import) -> str:
     if found.top in PACKAGES:
         if package == "tensor" and found.module == "micro.vocab":
             return ""
-        if re.match(r"tensor/(scalarize\.py|expansions/)", path) and found.top == "micro":
+        if path.startswith(MEETINGS) and found.top == "micro":
             return ""
-        return "the engines share micro.vocab and meet in tensor.scalarize alone"
+        return "the engines share micro.vocab and meet in tensor.scalarize and tensor.verify alone"
     if package == "tensor" and found.top == "numpy":
         return ""
     if found.top not in importable("fast", "viz", "train") | {"numpy"}:

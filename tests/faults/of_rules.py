@@ -176,7 +176,7 @@ _rule(
     "g = xp.where(a >= min, g, 0.0)",
     "g = xp.where(a > min, g, 0.0)",
     "> for >=: the slope of clip at its lower bound",
-    named("tensor/engine/test_gradients", "clip"),
+    named("tensor/ops/test_gradients", "clip and kinks and not second"),
 )
 _rule(
     "elementwise",
