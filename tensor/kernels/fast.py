@@ -15,7 +15,7 @@ import numpy as np
 from ..graph import Array
 from ..shapes import reduced, size
 from . import jit
-from .into import Call, Room
+from .into import Call, Room, is_wide
 from .scatter import check_rows
 
 __all__ = ["FAST", "exact", "layer_norm_backward"]
@@ -29,6 +29,29 @@ def _outer_loop(a: Any, b: Any, out: Any) -> None:
         x = a[i]
         for j in range(len(b)):
             out[i, j] = x * b[j]
+
+
+TILE: Final = 16
+
+
+@jit._exact
+def _finish_transposed_loop(product: Any, bias: Any, relu: Any, out: Any) -> None:
+    """Write a transposed product, with the bias and the activation, to ``out``, tile by tile."""
+    zero = out.dtype.type(0)
+    rows, width = out.shape
+    tile = np.empty((TILE, TILE), out.dtype)
+    for k in range(0, width, TILE):
+        across = min(TILE, width - k)
+        for h in range(0, rows, TILE):
+            down = min(TILE, rows - h)
+            for j in range(across):
+                b = bias[k + j]
+                for i in range(down):
+                    x = product[k + j, h + i] + b
+                    tile[j, i] = zero if relu and x <= zero else x
+            for i in range(down):
+                for j in range(across):
+                    out[h + i, k + j] = tile[j, i]
 
 
 def _fast(builder: Callable[..., list[Call] | None]) -> Callable[..., list[Call] | None]:
@@ -46,10 +69,14 @@ def linear(
         return None
     rows = math.prod(a.shape[:-1])
     a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, len(weight))
-    return [
-        (np.matmul, (a, weight.T, out)),
-        (jit._finish_loop, (out, bias, activation == "relu")),
-    ]
+    relu = activation == "relu"
+    if is_wide(out, 128):  # this transposes faster than numpy does
+        product = room("product", out.shape[::-1], out.dtype)
+        return [
+            (np.matmul, (weight, a.T, product)),
+            (_finish_transposed_loop, (product, bias, relu, out)),
+        ]
+    return [(np.matmul, (a, weight.T, out)), (jit._finish_loop, (out, bias, relu))]
 
 
 @_fast

@@ -19,7 +19,17 @@ from ..graph import Array
 from ..shapes import axis, reduced, size
 from . import norms, reference, scatter
 
-__all__ = ["ELEMENTWISE", "INTO", "UFUNCS", "Call", "Room", "calls", "computed", "several"]
+__all__ = [
+    "ELEMENTWISE",
+    "INTO",
+    "UFUNCS",
+    "Call",
+    "Room",
+    "calls",
+    "computed",
+    "is_wide",
+    "several",
+]
 
 Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -243,6 +253,15 @@ def matmul(attrs: Any, room: Room, out: Array, a: Array, b: Array) -> list[Call]
     return [(np.matmul, (a, b, out))]
 
 
+def is_wide(out: Array, most: int = 64) -> bool:
+    """Return whether a layer's result is best computed the other way round, and then transposed.
+
+    A GEMM is slow where its second operand is transposed: of few rows by more than it takes to
+    transpose its result, up to ``most`` rows.
+    """
+    return 2 <= len(out) <= most and out.shape[1] >= 128
+
+
 @_into
 def linear(
     attrs: Any, room: Room, out: Array, a: Array, weight: Array, bias: Array | None
@@ -251,11 +270,16 @@ def linear(
         return None
     rows = math.prod(a.shape[:-1])
     a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, len(weight))
-    calls: list[Call] = [(np.matmul, (a, weight.T, out))]
-    if bias is not None:
-        calls.append((np.add, (out, bias, out)))
+    found: list[Call]
+    if bias is not None and is_wide(out):
+        product = room("product", out.shape[::-1], out.dtype)
+        found = [(np.matmul, (weight, a.T, product)), (np.add, (product.T, bias, out))]
+    else:
+        found = [(np.matmul, (a, weight.T, out))]
+        if bias is not None:
+            found.append((np.add, (out, bias, out)))
     activation = attrs["activation"]
-    return calls + (INTO[activation](None, room, out, out) or [] if activation else [])
+    return found + (INTO[activation](None, room, out, out) or [] if activation else [])
 
 
 @_into

@@ -139,3 +139,18 @@ def test_a_training_step_allocates_no_array_of_the_size_of_its_layers(name: str)
     # of 8192 elements in which numpy converts.
     assert peak - before < 150_000
     assert after - before < 2_000
+
+
+@pytest.mark.parametrize("rows", [1, 2, 17, 64, 100, 200])
+@pytest.mark.parametrize("activation", [None, "relu", "tanh"])
+def test_a_layer_that_is_computed_the_other_way_round_is_the_same(
+    rows: int, activation: str | None
+) -> None:
+    rng = np.random.default_rng(rows)
+    w, b = (Tensor(rng.normal(size=shape).astype("f")) for shape in ((150, 70), (150,)))
+    x = Tensor(rng.normal(size=(rows, 70)).astype("f"))
+    found = plan(lambda x: tensor.linear(x, w, b, activation), x)([x])
+    wanted = tensor.linear(x.double(), w.double(), b.double(), activation)
+    # the sum of 70 products, in whatever order
+    bound = 70 * np.finfo("f").eps * (np.abs(x.data) @ np.abs(w.data.T)).max()
+    np.testing.assert_allclose(found.data, wanted.data, rtol=0, atol=bound)
