@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from .graph import Array, Constant
 from .kernels.into import ELEMENTWISE, Call, Room, calls, several
 from .optim._flat import Slot
 from .optim._optimizer import TakenStep
-from .program import EDGES, Program, leaves, mapped
+from .program import Program, leaves, mapped
 from .tensor import Tensor
 from .tracing import Argument, Captured, Edge, Instruction
 
@@ -73,6 +74,11 @@ class Plan:
         self._stores: dict[int, _Store] = {}
         self._rooms = [Room() for _ in program.instructions]
         self._outside: list[Argument | Captured] = [*program.arguments, *program.captured]
+        self._argument_keys = [id(argument) for argument in program.arguments]
+        # A Tensor, or the gradient of a leaf, which may be another Tensor each time.
+        self._captured: list[tuple[int, Any]] = [
+            (id(c), c.tensor if c.leaf is None else c) for c in program.captured
+        ]
         for edge in self._outside:
             array = edge.array if isinstance(edge, Captured) else None
             self._arrays[id(edge)] = array
@@ -313,8 +319,9 @@ class Plan:
             stale = self._look_outside(given)
             kept = [self._let_go(leaf) for leaf in self._leaves]
             try:
-                self._look_at_gradients(stale)
-                for i in sorted(stale):
+                if kept:
+                    self._look_at_gradients(stale)
+                for i in sorted(stale) if stale else ():
                     self._calls[self._spans[i]] = self._bind(i)
                 quietly().run(_run, self._calls)
             except BaseException:
@@ -322,23 +329,26 @@ class Plan:
                     leaf._grad = Tensor._wrap(grad.view) if isinstance(grad, Slot) else grad
                 raise
             self._hand_over(given)
-            return mapped(self.program.outputs, lambda leaf: self._result(leaf, given))
+            outputs = self.program.outputs
+            if type(outputs) in (Instruction, NoneType):
+                return self._result(outputs, given)
+            return mapped(outputs, lambda leaf: self._result(leaf, given))
 
     def _look_outside(self, given: Sequence[Tensor]) -> set[int]:
         """Take up the arrays of arguments and parameters; return what must be bound anew."""
         arrays, stale = self._arrays, set()
-        fresh = [tensor._array for tensor in given]
-        fresh += [captured.array for captured in self.program.captured]
         moved: list[tuple[int, Array]] = []
-        for number, (edge, array) in enumerate(zip(self._outside, fresh, strict=True)):
-            key = id(edge)
-            if array is arrays[key]:
-                continue
-            if number < len(given):
-                array = _contiguous(array)
+        for key, tensor in zip(self._argument_keys, given, strict=True):
+            array = tensor._array
+            if array is not arrays[key]:
+                moved.append((key, _contiguous(array)))
+        for key, captured in self._captured:
+            array = captured._array if type(captured) is not Captured else captured.array
+            if array is not arrays[key]:
+                moved.append((key, array))
+        for key, array in moved:
             if (array.dtype, array.shape, array.strides) != self._layout[key]:
                 raise StalePlanError
-            moved.append((key, array))
         for key, array in moved:
             arrays[key] = array
             stale.update(self._dependents[key])
@@ -387,26 +397,26 @@ class Plan:
 
     def _hand_over(self, given: Sequence[Tensor]) -> None:
         """Set the gradients of the leaves."""
-        arguments = {id(a): t for a, t in zip(self.program.arguments, given, strict=True)}
         for leaf, edge in self.program.gradients:
-            tensor = leaf.tensor if isinstance(leaf, Captured) else arguments[id(leaf)]
-            store = self._stores.get(id(edge))
-            if store is not None and store.leaf is tensor:
-                if tensor._grad is None:
-                    tensor._grad = self._gradient(tensor)
+            if isinstance(leaf, Captured):
+                tensor = leaf.tensor
+                store = self._leaves.get(tensor)
+                if store is not None and store is self._stores.get(id(edge)):
+                    if tensor._grad is None:
+                        tensor._grad = self._gradient(tensor)
+                    continue
             else:
-                tensor._grad = Tensor._wrap(self._value(edge).copy())
+                tensor = given[self.program.arguments.index(leaf)]
+            tensor._grad = Tensor._wrap(self._value(edge).copy())
         for param in self._passing:
             param._grad = None
 
     def _result(self, leaf: Any, given: Sequence[Tensor]) -> Any:
-        if not isinstance(leaf, EDGES):
-            return leaf
+        if isinstance(leaf, Instruction | Constant):
+            return Tensor._wrap(self._value(leaf).copy())
         if isinstance(leaf, Argument):
             return given[self.program.arguments.index(leaf)]
-        if isinstance(leaf, Captured):
-            return leaf.tensor
-        return Tensor._wrap(np.array(self._value(leaf)))
+        return leaf.tensor if isinstance(leaf, Captured) else leaf
 
     def nbytes(self) -> int:
         """Return how much memory the plan has for results."""

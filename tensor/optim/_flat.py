@@ -94,6 +94,13 @@ class Flat:
             self._states[name] = flat, self.views(flat)
         return self._states[name]
 
+    def is_settled(self) -> bool:
+        """Return whether every parameter and its gradient lie in their places."""
+        return all(
+            param._array is place and param._grad is not None and param._grad._array is slot.view
+            for param, place, slot in zip(self.params, self._values, self._slots, strict=True)
+        )
+
     def check(self, i: int) -> None:
         """Raise if parameter ``i`` has become one that does not fit its place.
 

@@ -7,6 +7,7 @@ import functools
 import inspect
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -34,6 +35,9 @@ class _Run(NamedTuple):
     first: int
     last: int
     age: int
+
+
+_NO_STATE: Mapping[str, Any] = MappingProxyType({})
 
 
 class TakenStep:
@@ -225,16 +229,18 @@ class Optimizer:
             for group, flats in zip(self.param_groups, self._flats, strict=True)
             for flat in flats
         ]
-        for _, flat in work:
-            for i, param in enumerate(flat.params):
+        settled = [flat.is_settled() for _, flat in work]
+        for (_, flat), done in zip(work, settled, strict=True):
+            for i, param in enumerate(() if done else flat.params):
                 if param.grad is not None:
                     flat.check(i)
-        for group, flat in work:
+        for (group, flat), done in zip(work, settled, strict=True):
             names = self._state_names(group)
-            members = [i for i, param in enumerate(flat.params) if param.grad is not None]
-            for i in members:
-                flat.adopt(i)
-            flat.gather(members)
+            if not done:
+                members = [i for i, param in enumerate(flat.params) if param.grad is not None]
+                for i in members:
+                    flat.adopt(i)
+                flat.gather(members)
             for run in self._runs(flat):
                 self._advance(group, flat, run, names)
         self._has_stepped = True
@@ -243,9 +249,9 @@ class Optimizer:
         """Yield the longest runs of parameters with gradients that one update can serve."""
         first = last = age = -1
         for i, param in enumerate(flat.params):
-            if param.grad is None:
+            if param._grad is None:
                 continue
-            here = self._age(self.state.get(param, {}))
+            here = self._age(self.state.get(param, _NO_STATE))
             if first < 0 or (last, age) != (i - 1, here):
                 if first >= 0:
                     yield _Run(first, last, age)
@@ -255,16 +261,19 @@ class Optimizer:
             yield _Run(first, last, age)
 
     def _advance(self, group: Group, flat: Flat, run: _Run, names: tuple[str, ...]) -> None:
-        members = range(run.first, run.last + 1)
+        members = flat.params[run.first : run.last + 1]
         arrays: dict[str, Array] = {}
         span = flat.span(run.first, run.last)
+        states = [self.state.get(param) for param in members]
+        new: dict[str, list[Array]] = {}
         for name in names:
             whole, views = flat.state(name)
             arrays[name] = whole[span]
-            for i in members:
-                held = self.state.get(flat.params[i], {}).get(name)
-                if held is not views[i]:  # new, or loaded, or replaced by the user
-                    np.copyto(views[i], self._start(group) if held is None else held)
+            for state, view in zip(states, views[run.first :], strict=False):
+                held = None if state is None else state.get(name)
+                if held is not view:  # new, or loaded, or replaced by the user
+                    np.copyto(view, self._start(group) if held is None else held)
+                    new[name] = views
         kernel = type(self)._kernel
         taken = _parameters(kernel)
         options = {name: _plain(group[name]) for name in self._checks if name in taken}
@@ -280,14 +289,16 @@ class Optimizer:
             decoupled=self._decoupled,
             **options,
         )
-        for i in members:
-            param = flat.params[i]
+        for i, (param, state) in enumerate(zip(members, states, strict=True), run.first):
             param._shared_version().count += 1
-            state: dict[str, Any] = {name: flat.state(name)[1][i] for name in names}
+            if state is None and (names or "step" in self._remembers):
+                state = self.state.setdefault(param, {})
+            if state is None:
+                continue
+            for name, views in new.items():
+                state[name] = views[i]
             if "step" in self._remembers:
                 state["step"] = run.age + 1
-            if state:
-                self.state.setdefault(param, {}).update(state)
 
     # State.
 

@@ -149,6 +149,28 @@ def test_other_shapes_have_programs_of_their_own_and_few_are_kept() -> None:
     assert compiled.step.programs[-1].arguments[0].shape == (4, 6)
 
 
+def test_what_was_used_last_is_kept() -> None:
+    calls = []
+
+    @tensor.compile(cache_size=2)
+    def run(x: Tensor) -> Tensor:
+        calls.append(x.shape)
+        return x + 1
+
+    for length in (1, 2, 1, 1, 3, 1, 1):  # the third is used when the fifth needs room
+        assert run(tensor.zeros(length)).tolist() == [1.0] * length
+    assert calls == [(1,), (2,), (3,)]
+
+
+def test_kernels_that_are_changed_are_noticed() -> None:
+    x = Tensor(np.random.default_rng(0).normal(size=(8, 300)).astype("f"))
+    run = tensor.compile(lambda x: (x * x + 1).softmax(1))
+    for kernels in ("numpy", "numba", "numpy", "numba"):
+        with tensor.use_kernels(kernels):
+            np.testing.assert_array_equal(run(x).data, (x * x + 1).softmax(1).data)
+    assert len(run.programs) == 2
+
+
 def test_schedules_and_rates_set_by_hand_are_followed() -> None:
     found = []
     for compiled in (True, False):
