@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -174,6 +175,12 @@ def _objection_in_program(path: str, folder: str, found: Import) -> str:
     if found.top in sys.stdlib_module_names or found.top in ours | brought:
         return ""
     return "no extra brings it"
+
+
+@cache
+def _names_in_demos() -> set[str]:
+    files = list((ROOT / "demos").rglob("*.py"))
+    return {file.stem for file in files} | {file.parent.name for file in files}
 
 
 def unsafe(path: str, source: str) -> list[str]:

@@ -29,6 +29,7 @@ def difference(got: Any, wanted: Any, tolerance: float) -> str:
             return _kind(got, "a number")
         return "" if _close(got, wanted, tolerance) else DIFFERENT
     if isinstance(wanted, np.ndarray):
+        got = np.asarray(got) if isinstance(got, np.generic) else got  # as good as a 0-d array
         if not isinstance(got, np.ndarray):
             return _kind(got, "an ndarray")
         if got.shape != wanted.shape:
@@ -85,8 +86,13 @@ def _close(got: Any, wanted: Any, tolerance: float) -> bool:
 
 
 def short(value: Any) -> str:
-    """A value as a student reads it: few digits, not too long."""
-    text = _text(value)
+    """A value as a student reads it: few digits, not too long; a dict of arrays in lines."""
+    if isinstance(value, dict) and any(isinstance(x, (np.ndarray, list)) for x in value.values()):
+        return "\n".join(f"{key}: {_cut(_text(entry))}" for key, entry in value.items())
+    return _cut(_text(value))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
@@ -97,10 +103,10 @@ def _text(value: Any) -> str:
         case float() | np.floating():
             return f"{float(value):.10g}"
         case np.ndarray():
-            numbers_ = np.array2string(value, precision=6, separator=", ", threshold=40)
-            return f"{numbers_} of shape {value.shape}, {value.dtype}"
+            digits: Any = {"float_kind": lambda x: f"{x:.6g}"}
+            return np.array2string(value, formatter=digits, separator=", ", threshold=40)
         case dict():
-            return "{" + ", ".join(f"{_text(k)}: {_text(v)}" for k, v in value.items()) + "}"
+            return ", ".join(f"{k}: {_text(v)}" for k, v in value.items())
         case list():
             return "[" + ", ".join(map(_text, value)) + "]"
         case tuple():

@@ -65,6 +65,7 @@ class Exercise:
         view: what of the result is compared, from the result and the arguments of the call. It
             may raise TypeError, ValueError, KeyError, IndexError or AttributeError for a result
             of another form.
+        refusals: the exceptions with which truth says that the function has to raise one like it.
         tolerance: how far a number may be off, relative to the largest one wanted.
     """
 
@@ -74,4 +75,5 @@ class Exercise:
     cases: tuple[Case, ...]
     mistakes: tuple[Mistake, ...]
     view: Callable[..., Any] = _as_it_is
+    refusals: tuple[type[Exception], ...] = ()
     tolerance: float = 1e-9

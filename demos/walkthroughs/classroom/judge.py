@@ -68,6 +68,17 @@ class Outcome:
             return type(a) is type(b) and alike
         return not difference(self.value, other.value, tolerance)
 
+    def right(self, truth: Outcome, tolerance: float) -> bool:
+        """Whether this is what was wanted: the value, or an error of the kind."""
+        if truth.error is not None:
+            return isinstance(self.error, type(truth.error))
+        return self.error is None and not difference(self.value, truth.value, tolerance)
+
+    def __str__(self) -> str:
+        if self.error is None:
+            return textwrap.indent(short(self.value), " " * 10).lstrip()
+        return f"that it raises a {type(self.error).__name__}"
+
 
 class OtherFormError(Exception):
     """A result is of another form than the exercise asks for."""
@@ -123,8 +134,8 @@ def judge(
             return verdict
         if isinstance(error, TookTooLong):
             break  # the other cases might take as long
-    truths = [Outcome(exercise.truth(*copy.deepcopy(case.args))) for case in exercise.cases]
-    right = [a.same_as(b, exercise.tolerance) for a, b in zip(outcomes, truths, strict=False)]
+    truths = [_truth(exercise, case) for case in exercise.cases]
+    right = [a.right(b, exercise.tolerance) for a, b in zip(outcomes, truths, strict=False)]
     if all(right):
         verdict.passed = True
         verdict.lines = [f"right in all {len(right)} cases."]
@@ -145,7 +156,8 @@ def judge(
 
 def told(exercise: Exercise, case: Case) -> str:
     """The call, as a student reads it."""
-    return case.text or f"{exercise.name}({', '.join(map(short, case.args))})"
+    shown = ", ".join(" ".join(short(x).split()) for x in case.args)
+    return case.text or f"{exercise.name}({shown})"
 
 
 def _misfit(implementation: Callable[..., Any], case: Case) -> str:
@@ -179,6 +191,13 @@ def _run(
         return Outcome(error=OtherFormError(short(result), type(result).__name__))
 
 
+def _truth(exercise: Exercise, case: Case) -> Outcome:
+    try:
+        return Outcome(exercise.truth(*copy.deepcopy(case.args)))
+    except exercise.refusals as error:
+        return Outcome(error=error)
+
+
 def _account(exercise: Exercise, number: int, outcome: Outcome, truth: Outcome) -> list[str]:
     """What happened in the smallest case that fails."""
     lines = [
@@ -187,13 +206,15 @@ def _account(exercise: Exercise, number: int, outcome: Outcome, truth: Outcome) 
         told(exercise, exercise.cases[number]),
     ]
     match outcome.error:
-        case None:
+        case None if truth.error is None:
             lines += [
-                f"  got     {_indented(outcome.value)}",
-                f"  wanted  {_indented(truth.value)}",
+                f"  got     {outcome}",
+                f"  wanted  {truth}",
             ]
             found = difference(outcome.value, truth.value, exercise.tolerance)
             lines += [] if found == DIFFERENT else [f"  ({found})"]
+        case None:
+            lines += [f"  got     {outcome}", f"  wanted  {truth}"]
         case OtherFormError(args=(text, kind)):
             lines += [f"  got     {text}, a {kind}", f"  wanted  {exercise.returns}"]
         case TookTooLong():
@@ -201,12 +222,8 @@ def _account(exercise: Exercise, number: int, outcome: Outcome, truth: Outcome) 
             lines += where(outcome.error)
             lines += ["", "What has to happen for that to end, and does it?"]
         case error:
-            lines += [*explain(error), f"  wanted  {_indented(truth.value)}"]
+            lines += [*explain(error), f"  wanted  {truth}"]
     return lines
-
-
-def _indented(value: Any) -> str:
-    return textwrap.indent(short(value), " " * 10).lstrip()
 
 
 def explain(error: BaseException) -> list[str]:

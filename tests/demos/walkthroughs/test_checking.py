@@ -203,6 +203,7 @@ def test_the_time_limit_is_gone_after_the_block() -> None:
         ({"b": 1.0}, {"a": 1.0}, "its keys are ['b'], wanted ['a']"),
         (np.ones(2), np.ones(2), ""),
         (np.ones(2), np.zeros(2), "the shape is right, the numbers are not"),
+        (np.float64(2.0), np.array(2.0), ""),
         (np.ones((2, 1)), np.ones(2), "the shape is (2, 1), wanted (2,)"),
         (np.ones(2, np.float32), np.ones(2), "the dtype is float32, wanted float64"),
         ([1.0, 1.0], np.ones(2), "it is a list, wanted an ndarray"),
@@ -215,7 +216,8 @@ def test_a_difference_is_said_in_a_few_words(got: Any, wanted: Any, said: str) -
 
 def test_a_long_value_is_shown_in_part() -> None:
     assert len(compare.short(list(range(10_000)))) < 400
-    assert "of shape (2, 3), float64" in compare.short(np.ones((2, 3)))
+    assert compare.short(np.array([0.5, 1 / 3])) == "[0.5, 0.333333]"
+    assert compare.short({"a": np.ones(2), "b": True}) == "a: [1, 1]\nb: True"
 
 
 # The program
