@@ -69,7 +69,21 @@ with np.errstate(over="ignore", invalid="ignore"):
 show(f"the engine:  {tensor.softmax(Tensor(scores), dim=0).numpy().round(4)}")
 
 # %% [markdown]
-# What could you subtract from all the scores so that no exp is larger than 1?
+# What could you subtract from all the scores so that no exp is larger than 1? The engine's own
+# softmax, opened into numbers, shows what it does:
+
+# %%
+three = Tensor([[2.0, 1.0, 0.0]], dtype="float64", requires_grad=True, label="scores")
+show(
+    draw(
+        lambda scores: tensor.softmax(scores, dim=1)[0, 0],
+        three,
+        zoom=True,
+        title="The probability of the first of three classes",
+    )
+)
+
+# %% [markdown]
 #
 # ## The loss of a classifier
 #

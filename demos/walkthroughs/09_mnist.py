@@ -58,9 +58,16 @@ tensor.manual_seed(1)
 model = nn.Sequential(nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
 batch, wanted = images[:128], labels[:128]
 batch.label, wanted.label = "images", "labels"
-loss = tensor.cross_entropy(model(batch), wanted)
-loss.label = "loss"
-show(draw(loss, parameters=model, title="The loss of one batch"))
+
+
+def loss_of(images: Tensor, labels: Tensor) -> Tensor:
+    """How wrong the model is."""
+    loss = tensor.cross_entropy(model(images), labels)
+    loss.label = "loss"
+    return loss
+
+
+show(draw(loss_of, batch, wanted, parameters=model, title="The loss of one batch"))
 
 # %% [markdown]
 # Four boxes of parameters, and their gradients come from one walk back. The drawing is the whole
@@ -86,7 +93,7 @@ show(f"before: {accuracy_of(model):.1%} of the test images")
 losses = []
 for epoch in range(4):
     for x, y in loader:
-        loss = tensor.cross_entropy(model(x), y)
+        loss = loss_of(x, y)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

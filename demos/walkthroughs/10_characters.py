@@ -77,9 +77,17 @@ model = nn.Sequential(
     nn.Tanh(),
     nn.Linear(96, len(letters)),
 )
-loss = tensor.cross_entropy(model(Tensor(x[:4])), Tensor(y[:4]))
-loss.label = "loss"
-show(draw(loss, parameters=model, title="The character model's loss for four examples"))
+
+
+def loss_of(windows: Tensor, followers: Tensor) -> Tensor:
+    """How badly the model predicts."""
+    loss = tensor.cross_entropy(model(windows), followers)
+    loss.label = "loss"
+    return loss
+
+
+four = Tensor(x[:4], label="windows"), Tensor(y[:4], label="followers")
+show(draw(loss_of, *four, parameters=model, title="The character model's loss for four examples"))
 
 # %% [markdown]
 # Two baselines tell what the loss means. Guessing evenly costs log C. Knowing how frequent each
@@ -94,7 +102,7 @@ optimizer = optim.AdamW(model.parameters(), lr=0.005)
 losses = []
 for _ in range(400):
     rows = rng.integers(0, len(x), 128)
-    loss = tensor.cross_entropy(model(Tensor(x[rows])), Tensor(y[rows]))
+    loss = loss_of(Tensor(x[rows]), Tensor(y[rows]))
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

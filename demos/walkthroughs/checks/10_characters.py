@@ -202,8 +202,7 @@ def overflowing(scores: Array, temperature: float) -> Array:
 
 
 def softened(scores: Array, temperature: float) -> Array:
-    p = engine_odds(scores, 1.0) / temperature
-    return p
+    return engine_odds(scores, 1.0) / temperature
 
 
 ODDS = Exercise(

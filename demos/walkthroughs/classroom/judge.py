@@ -141,7 +141,7 @@ def judge(
         verdict.lines = [f"right in all {len(right)} cases."]
         return verdict
     first = right.index(False)
-    verdict.lines = _account(exercise, first, outcomes[first], truths[first])
+    verdict.lines = _account(exercise, first, outcomes[first], truths[first], limit)
     found, everywhere = _diagnose(exercise, outcomes, right, limit)
     if found:
         verdict.mistake = found.name
@@ -198,7 +198,9 @@ def _truth(exercise: Exercise, case: Case) -> Outcome:
         return Outcome(error=error)
 
 
-def _account(exercise: Exercise, number: int, outcome: Outcome, truth: Outcome) -> list[str]:
+def _account(
+    exercise: Exercise, number: int, outcome: Outcome, truth: Outcome, limit: float
+) -> list[str]:
     """What happened in the smallest case that fails."""
     lines = [
         "not right yet. The smallest case that fails:",
@@ -218,7 +220,7 @@ def _account(exercise: Exercise, number: int, outcome: Outcome, truth: Outcome) 
         case OtherFormError(args=(text, kind)):
             lines += [f"  got     {text}, a {kind}", f"  wanted  {exercise.returns}"]
         case TookTooLong():
-            lines += [f"  did not come to an end within {LIMIT:g} seconds; it was at", ""]
+            lines += [f"  did not come to an end within {limit:g} seconds; it was at", ""]
             lines += where(outcome.error)
             lines += ["", "What has to happen for that to end, and does it?"]
         case error:

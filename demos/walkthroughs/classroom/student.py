@@ -127,7 +127,12 @@ def check(lesson: Lesson, path: Path, patience: float = _PATIENCE) -> int:
     The process is stopped when its time is over, and whatever ends it is explained.
     """
     command = [sys.executable, str(FOLDER / "lesson.py"), str(lesson.number), "--file", str(path)]
-    process = subprocess.Popen([*command, "--here"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*command, "--here"],
+        stdin=subprocess.DEVNULL,  # so that input() raises and does not wait
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         _, notes = process.communicate(timeout=patience)
     except subprocess.TimeoutExpired:

@@ -259,9 +259,10 @@ def test_a_solved_file_is_told_what_comes_next(tmp_path: Path) -> None:
         ("import os\ndef slope(f, x, eps): os._exit(7)", "has ended Python itself"),
         ("import os\nos._exit(0)", "has ended Python itself"),
         ("import sys\nsys.exit()", "left Python by exit()"),
+        ("name = input()", "EOFError"),
     ],
 )
-def test_a_file_that_ends_python_is_explained(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_ends_python_or_asks_for_input_is_explained(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "mine.py"
     path.write_text(text)
     done = lesson_program("1", "--file", str(path))
