@@ -55,6 +55,9 @@ recording = SimpleNamespace()
 
 _new = object.__new__
 
+# Stands for an optional operand that was not given.
+_ABSENT = Constant((), np.dtype(bool))
+
 _NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
 
 # Where numpy neither warns nor raises: IEEE values are the answer. ``quietly().run(f, ...)`` calls
@@ -463,7 +466,7 @@ def _record(
 
 def _constant(operand: Any, array: Any) -> Constant:
     if array is None:
-        return Constant((), np.dtype(bool))
+        return _ABSENT
     value = array.item() if array.size == 1 and array.ndim == 0 else None
     label, details = getattr(operand, "label", None), DETAILS.get()
     if details is None or not isinstance(operand, Tensor):

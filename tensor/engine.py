@@ -59,7 +59,7 @@ def backward(
             another shape, or a saved array that was changed in place since. No
             ``grad`` has changed then.
     """
-    outputs = _listed("backward: tensors", tensors)
+    outputs = [tensors] if isinstance(tensors, Tensor) else _listed("backward: tensors", tensors)
     seeds = _seeds("backward", outputs, grad_tensors)
     chosen = None if inputs is None else _wanted("backward", inputs)
     keep = create_graph if retain_graph is None else retain_graph
@@ -143,12 +143,14 @@ def _seeds(name: str, outputs: list[Tensor], given: Any) -> list[Tensor]:
         given = [None] * len(outputs)
     elif isinstance(given, (Tensor, np.ndarray)) or not isinstance(given, Iterable):
         given = [given]
-    given = list(given)
+    else:
+        given = list(given)
     if len(given) != len(outputs):
         raise RuntimeError(f"{name}: got {len(given)} gradients for {len(outputs)} outputs")
     seeds: list[Tensor] = []
-    for i, (tensor, seed) in enumerate(zip(outputs, given, strict=True)):
-        if not tensor.requires_grad:
+    for i, tensor in enumerate(outputs):
+        seed = given[i]
+        if not (tensor.node or tensor.requires_grad):
             raise RuntimeError(
                 f"{name}: element {i} of tensors, of shape {tensor.shape}, does not require grad "
                 "and does not have a graph: it was made without an operand that requires grad, "
@@ -365,14 +367,11 @@ class _Pass:
                     "one for each operand and None where none is needed"
                 )
         else:
-            grads = [
-                self._pulled(op, node, i, g, values) if need else None
-                for i, need in enumerate(needs)
-            ]
-        for i, need in enumerate(needs):
-            if not need:
+            grads = None  # each has a rule of its own
+        for i, edge in enumerate(node.inputs):
+            if not needs[i]:
                 continue
-            gradient, edge = grads[i], node.inputs[i]
+            gradient = self._pulled(op, node, i, g, values) if grads is None else grads[i]
             if gradient is None:
                 raise RuntimeError(f"{op.name}: its rule gave no gradient for {_operand(op, i)}")
             if not record and type(gradient) is not np.ndarray:
@@ -526,13 +525,13 @@ def _check(node: Node, saved: Mapping[str, Saved] | None) -> None:
             f"{node.op} of shape {node.shape}: trying to backward through the graph a second time, "
             "but what it saved was freed by the first pass; specify retain_graph=True there"
         )
-    for name, kept in saved.items():
-        if kept.version.count != kept.expected:
+    for name, (array, version, expected) in saved.items():
+        if version.count != expected:
             made = f", made at {node.site}" if node.site else ""
             raise RuntimeError(
                 f"{node.op}: one of the variables needed for gradient computation has been "
-                f"modified by an inplace operation: {name} of shape {kept.array.shape} is at "
-                f"version {kept.version.count}, expected version {kept.expected}{made}; "
+                f"modified by an inplace operation: {name} of shape {array.shape} is at "
+                f"version {version.count}, expected version {expected}{made}; "
                 "change a copy (.clone()) or use the op that returns a new Tensor"
             )
 
