@@ -157,7 +157,7 @@ def mnist_loss() -> Example:
     images.label, digits.label = "images", "digits"
     loss = nn.functional.cross_entropy(model(images), digits)
     loss.label = "loss"
-    forms = {"_folded": {"gradients": True, "depth": 1}, "_open": {"gradients": True}}
+    forms = {"_folded": {"gradients": True, "depth": 1, "zoom": True}, "_open": {"gradients": True}}
     return Example(loss, "The loss of the MNIST network", model, forms=forms, is_played=False)
 
 

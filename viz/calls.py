@@ -29,9 +29,9 @@ def call(function: Any, args: Sequence[Any], parameters: Any = None) -> Called:
     Raises:
         TypeError: it cannot be called, or does not return a record.
     """
-    if not callable(function):
+    if is_record(function) or not callable(function):
         raise TypeError(
-            f"draw: obj is a {type(function).__name__}, which cannot be called with the "
+            f"draw: obj is a {type(function).__name__}, which is not called, but there are "
             f"{len(args)} arguments after it; options are given by name, as in max_nodes=50"
         )
     hosts = (x for x in (function, *_leaves(args), parameters) if hasattr(x, "record_details"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -12,13 +12,13 @@ from typing import Any, Final
 from .calls import call
 from .dot import Direction, to_dot
 from .errors import DrawingError
-from .fold import fold
-from .graph import Graph, Node, Record, is_record, read, walk
+from .fold import REST, fold
+from .graph import Graph, Group, Node, Record, Walk, is_record, read, walk
 from .raster import to_png
 from .render import linked, to_svg
 from .text import describe, printable, to_table_html, to_text
 from .trace import Playable, gradients_of, trace, values_of
-from .zoom import MOST_SCALARS, scalars_of
+from .zoom import MOST_SCALARS, inside_of, scalars_of
 
 __all__ = ["MAX_NODES", "Drawing", "checked_options", "draw", "names_of", "title_of"]
 
@@ -122,20 +122,22 @@ class Drawing:
         return to_text(self.graph, self.title)
 
     def zoom(self, node: str) -> Drawing:
-        """The graph of numbers within a node of arrays; for drawings made with ``zoom=True``.
+        """What is inside a node; for drawings made with ``zoom=True``.
 
-        It is made by the scalar engine from the same operands and the same gradient, so the
-        numbers on both levels are the same, but for rounding. An operand's gradient is what comes
-        through this node, which is a part of the whole where it is used elsewhere too.
+        Of a folded node, its ops, and of a repeated block those of its last copy. Of an op on
+        arrays, its graph of numbers, if that is small: it is made by the scalar engine from the
+        same operands and the same gradient, so the numbers on both levels are the same, but for
+        rounding. An operand's gradient in it is what comes through this node, which is a part of
+        the whole where it is used elsewhere too.
 
         Args:
-            node: the name, the label or the op of a node, such as "n2" or "softmax"; of several
-                the first in backward order.
+            node: the name, the label or the op of a node, or the title of a folded one, such as
+                "n2", "softmax" or "layers.0"; of several the first in backward order.
 
         Raises:
             KeyError: there is no such node, or it could not be opened; the message says why.
         """
-        found = [n.name for n in self.graph.nodes if node in (n.name, n.label, n.op)]
+        found = [n.name for n in self.graph.nodes if node in (n.name, n.label, n.op or n.symbol)]
         for name in found:
             if name in self.zooms:
                 return self.zooms[name]
@@ -240,8 +242,8 @@ def draw(
             None for all of them. A few hundred can be laid out in seconds.
         depth: modules deeper than this in the tree of modules are folded into boxes, those of depth
             1 being the parts of the outermost one. If not given: as few as max_nodes allows.
-        zoom: whether nodes of arrays are opened into graphs of numbers, where these are small:
-            see ``Drawing.zoom``.
+        zoom: whether nodes are opened too: folded ones into their ops, and ops on arrays into
+            graphs of numbers, where these are small. See ``Drawing.zoom``.
         direction: "LR" for data that flows from left to right, "TB" for data that flows down.
         title: what the drawing is called; after the output, if not given.
 
@@ -280,26 +282,66 @@ def draw(
                 raise
     groups = fold(found, max_nodes, depth, names)
     graph = read(found, groups, names, grads, values)
-    zooms: dict[str, Drawing | str] = {}
-    if zoom:
-        for node, group in zip(graph.nodes, groups, strict=True):
-            if node.kind == "op":
-                i = group.members[0]
-                zooms[node.name] = _opened(found.records[i], node, (grads or {}).get(i), direction)
+    inside = _Inside(found, names, grads, values, direction)
+    zooms = inside.of(graph, groups) if zoom else {}
     return Drawing(graph, title_of(graph) if title is None else title, direction, zooms)
 
 
-def _opened(record: Any, node: Node, g: Any, direction: Direction) -> Drawing | str:
-    """The drawing of what is in a node, or why there is none."""
-    numbers = scalars_of(record, node, g)
-    if isinstance(numbers, str):
-        return numbers
-    found = walk(numbers)
-    count = len(found.records)
-    if count > MOST_SCALARS:
-        return f"it has {count:,} numbers inside, and at most {MOST_SCALARS} are drawn"
-    title = f"{node.name}: {' '.join(filter(None, (node.op, node.label)))}, number by number"
-    return Drawing(read(found, fold(found, None), {}), title, direction)
+class _Inside:
+    """Makes the drawings of what is in the nodes of a drawing."""
+
+    def __init__(
+        self,
+        walk: Walk,
+        names: Mapping[int, str],
+        grads: Mapping[int, Any] | None,
+        values: Mapping[int, Any],
+        direction: Direction,
+    ) -> None:
+        self.walk = walk
+        self.names = names
+        self.grads = grads
+        self.values = values
+        self.direction = direction
+
+    def of(self, graph: Graph, groups: Sequence[Group]) -> dict[str, Drawing | str]:
+        """By name of the node, the drawing of what is in it, or why there is none."""
+        pairs = list(zip(graph.nodes, groups, strict=True))
+        called = {i: _called(node) for node, group in pairs for i in group.members}
+        found: dict[str, Drawing | str] = {}
+        for node, group in pairs:
+            if node.kind == "op":
+                found[node.name] = self._numbers(node, group.members[0])
+            elif node.kind == "folded" and group.title != REST:
+                found[node.name] = self._ops(node, group, called)
+        return found
+
+    def _ops(self, node: Node, group: Group, called: Mapping[int, str]) -> Drawing:
+        inner, origins = inside_of(self.walk, group, called)
+        values = {at: self.values.get(i) for at, i in enumerate(origins)}
+        grads = self.grads
+        if grads is not None:
+            grads = {at: grads.get(i) for at, i in enumerate(origins)}
+        groups = fold(inner, MAX_NODES, None, self.names)
+        last = f", the last of {group.copies:,}" if group.copies > 1 else ""
+        title = f"{node.name}: inside {node.symbol}{last}"
+        return Drawing(read(inner, groups, self.names, grads, values), title, self.direction)
+
+    def _numbers(self, node: Node, i: int) -> Drawing | str:
+        numbers = scalars_of(self.walk.records[i], node, (self.grads or {}).get(i))
+        if isinstance(numbers, str):
+            return numbers
+        found = walk(numbers)
+        count = len(found.records)
+        if count > MOST_SCALARS:
+            return f"it has {count:,} numbers inside, and at most {MOST_SCALARS} are drawn"
+        title = f"{node.name}: {' '.join(filter(None, (node.op, node.label)))}, number by number"
+        return Drawing(read(found, fold(found, None), {}), title, self.direction)
+
+
+def _called(node: Node) -> str:
+    """What a node is called in another drawing."""
+    return " ".join(filter(None, (node.label or node.symbol or node.kind, f"({node.name})")))
 
 
 def _check_depth(depth: int | None) -> None:

@@ -17,8 +17,9 @@ from .repeats import Repeat, repeats
 from .sites import of_record
 from .summary import describe_attrs
 
-__all__ = ["fold"]
+__all__ = ["REST", "fold"]
 
+REST: Final = "…"  # the title of what is far from the output
 MOST_SYMBOLS: Final = 3  # in the title of a repeated block
 
 
@@ -76,7 +77,7 @@ def _cut(graph: Walk, groups: list[Group], max_nodes: int) -> list[Group]:
     by_depth = sorted(range(len(groups)), key=depth.__getitem__)
     near = sorted(by_depth[: max_nodes - 1])
     far = [member for i in by_depth[max_nodes - 1 :] for member in groups[i].members]
-    return [*(groups[i] for i in near), Group(far, "…")]
+    return [*(groups[i] for i in near), Group(far, REST)]
 
 
 class _Folder:
@@ -219,6 +220,7 @@ class _Folder:
                 self._has_one_result(unit),
                 self._contents(unit),
                 unit.module,
+                unit.copies,
             )
             keyed.append((1.0 - unit.stop, -1, group))
         return [group for _, _, group in sorted(keyed, key=lambda entry: entry[:2])]

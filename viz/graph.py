@@ -89,6 +89,7 @@ class Group(NamedTuple):
         has_one_result: whether only the first member is used outside the group.
         contents: what ops are in it, in words.
         module: the name of the module that it lies in.
+        copies: how often a block is repeated in it.
     """
 
     members: list[int]
@@ -96,6 +97,7 @@ class Group(NamedTuple):
     has_one_result: bool = False
     contents: str = ""
     module: str = ""
+    copies: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,8 +182,9 @@ def test_where_a_call_was_made_is_pointed_at() -> None:
     [
         (lambda: 3, (), "the call returned a int; wanted one result"),
         (lambda x: (x, x), (square(),), "the call returned a tuple"),
-        (square(), (1,), "obj is a Fake, which cannot be called with the 1 arguments"),
-        (3, (1,), "obj is a int, which cannot be called"),
+        (square(), (1,), "obj is a Fake, which is not called, but there are 1 arguments"),
+        (3, (1,), "obj is a int, which is not called"),
+        (tensor.trace(lambda x: x * 2)(TOKENS), (TOKENS,), "obj is a Program, which is not called"),
     ],
 )
 def test_what_cannot_be_called_or_drawn_is_refused(obj: Any, args: Any, match: str) -> None:

@@ -295,7 +295,10 @@ def test_the_demo_writes_every_drawing(tmp_path: Path) -> None:
     drawn = played | {"attention_head", "mnist_loss_folded", "mnist_loss_open"}
     drawn |= {"program", "program_compiled", "softmax_cross_entropy_opened"}
     files = {f"{name}{suffix}" for name in drawn for suffix in (".svg", ".png")}
-    files |= {f"{name}.html" for name in played} | {"softmax_cross_entropy_page.html"}
+    files |= {f"{name}.html" for name in played} | {
+        "mnist_loss_folded_page.html",
+        "softmax_cross_entropy_page.html",
+    }
     assert {path.name for path in (tmp_path / "new").iterdir()} == files
     assert all(path.stat().st_size > 1_000 for path in (tmp_path / "new").iterdir())
 

@@ -1,4 +1,4 @@
-"""The player in a browser: Debian's Chromium, headless. Run by ``make test-browser``."""
+"""Players and drawings in a browser: Debian's Chromium, headless. Run by ``make test-browser``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 import micro
 import tensor
+from tests.viz.fakes import network
 from tests.viz.players import (
     GRAPHS,
     contributions,
@@ -22,7 +23,7 @@ from tests.viz.players import (
     observed,
     scalar_mlp,
 )
-from viz import play
+from viz import draw, play
 from viz.player.numbers import show
 
 pytestmark = pytest.mark.browser
@@ -370,3 +371,18 @@ def test_a_request_that_leaves_the_page_is_refused_by_it(browser: Browser, tmp_p
     page.evaluate("fetch('https://example.org/').catch(() => 0)")
     context.close()
     assert any("Content Security Policy" in text for text in refused)
+
+
+def test_a_click_on_a_node_of_a_drawing_opens_what_is_in_it(
+    visit: Callable[..., Page], tmp_path: Path
+) -> None:
+    drawing = draw(network(2), depth=2, zoom=True)
+    page = visit(drawing.save(tmp_path / "a.html"))
+    (name,) = [node.name for node in drawing.graph.nodes if node.symbol == "blocks.0"]
+    assert not page.locator(f"#zoom-{name}").is_visible()
+    page.locator(f'a[href="#zoom-{name}"]').click()
+    assert page.locator(f"#zoom-{name}").is_visible()
+    assert page.locator("details[open]").count() == 1
+    page.locator("summary").first.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("details[open]").count() == 2

@@ -10,6 +10,7 @@ import tensor
 from micro import Value
 from tensor import Tensor
 from tensor.nn import functional
+from tests.viz.fakes import network
 from tests.viz.players import Page
 from viz import Drawing, draw
 from viz.graph import Node
@@ -192,3 +193,49 @@ def test_nothing_within_a_node_is_drawn_that_the_node_does_not_do() -> None:
     assert [n.op for n in inner.graph.nodes if n.kind == "op"].count("mul") == 12
     assert [n.op for n in inner.graph.nodes if n.kind == "op"].count("add") == 8
     assert sum(n.kind == "input" for n in inner.graph.nodes) == 12
+
+
+# Folded nodes
+
+
+def test_a_folded_node_opens_into_its_ops_and_what_it_takes_from_outside() -> None:
+    drawing = draw(network(3), depth=2, zoom=True)
+    inner = drawing.zoom("blocks.1")
+    nodes = inner.graph.nodes
+    assert [n.op for n in nodes if n.kind == "op"] == ["add", "relu", "norm"]
+    assert [n.label for n in nodes if n.kind == "parameter"] == ["blocks.1.gain"]
+    (outside,) = [n for n in nodes if n.kind == "input"]
+    box = next(n for n in drawing.graph.nodes if n.symbol == "blocks.0")
+    assert outside.label == f"from blocks.0 ({box.name})"
+    assert outside.data == box.data
+    assert sum(len(n.inputs) for n in nodes) == 5
+    assert [e.argument for e in nodes[0].inputs] == [1, 2]
+    assert nodes[0].module == "blocks.1"
+    assert inner.title.endswith("inside blocks.1")
+
+
+def test_inside_a_folded_node_values_and_gradients_are_those_of_the_whole_graph() -> None:
+    a, w = leaf("a", 2, 3), leaf("w", 2, 3)
+
+    def loss(a: Tensor, w: Tensor) -> Tensor:
+        for _ in range(40):
+            a = (a * w).tanh()
+        return a.sum()
+
+    whole = draw(loss, a, w, max_nodes=None)
+    folded = draw(loss, a, w, max_nodes=10, zoom=True)
+    (name,) = [n.name for n in folded.graph.nodes if n.kind == "folded"]
+    assert folded.graph.nodes[int(name[1:])].symbol == "(*, tanh) x 40"
+    inner = [n for n in folded.zoom(name).graph.nodes if n.kind == "op"]
+    outer = [n for n in whole.graph.nodes if n.kind == "op"][1:3]  # the last copy
+    assert folded.zoom(name).title.endswith("the last of 40")
+    assert [(n.op, n.data, n.grad) for n in inner] == [(n.op, n.data, n.grad) for n in outer]
+    assert all(n.grad is not None for n in inner)
+
+
+def test_what_is_cut_off_for_the_budget_is_not_opened() -> None:
+    drawing = draw(network(3), max_nodes=2, zoom=True)
+    rest = drawing.graph.nodes[-1]
+    assert rest.symbol == "…"
+    with pytest.raises(KeyError, match="cannot be opened"):
+        drawing.zoom(rest.name)

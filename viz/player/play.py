@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from ..dot import Direction
 from ..drawing import MAX_NODES, checked_options, names_of, title_of
-from ..graph import Group, read, walk
+from ..fold import fold
+from ..graph import read, walk
 from ..trace import Playable, trace
 from .page import page
 from .picture import Picture
@@ -84,7 +85,8 @@ def play(
             f"play: the graph has {nodes:,} nodes, and max_nodes is {max_nodes:,}; play a smaller "
             "part of it, raise max_nodes, or draw it, which folds what is too much"
         )
-    graph = read(found, [Group([i]) for i in range(nodes)], names_of(parameters, "play"))
+    names = names_of(parameters, "play")
+    graph = read(found, fold(found, None, None, names), names)
     passed = trace(obj)
     if not passed.contributions:
         raise ValueError("play: obj is a leaf, which no op has made: there is nothing to play")
