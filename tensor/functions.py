@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from . import ops
+from .arguments import check_number, check_probability, generator_of
 from .dispatch import Operand, quietly
 from .dtypes import as_dtype, check_bool, float32, int64
-from .random import Generator, default_generator
+from .random import Generator
 from .shapes import size
 from .tensor import Tensor
 
@@ -92,11 +93,10 @@ def dropout(
     Raises:
         ValueError: ``p`` outside [0, 1].
     """
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout: p must lie in [0, 1], got {p}")
+    check_probability("dropout: p", p)
     if not training or p == 0:
         return a
-    mask = (generator or default_generator).bernoulli(1 - p, a.shape)
+    mask = generator_of("dropout", generator).bernoulli(1 - p, a.shape)
     return ops.dropout(a, Tensor._wrap(mask), p)
 
 
@@ -128,8 +128,7 @@ def scaled_dot_product_attention(
         ValueError: ``dropout_p`` outside [0, 1].
     """
     name = "scaled_dot_product_attention"
-    if not 0 <= dropout_p <= 1:
-        raise ValueError(f"{name}: dropout_p must lie in [0, 1], got {dropout_p}")
+    check_probability(f"{name}: dropout_p", dropout_p)
     mask: Any = attn_mask
     if mask is not None and not isinstance(mask, Tensor):
         mask = Tensor(mask)
@@ -150,6 +149,7 @@ def full(
     shape: Any, fill_value: float, *, dtype: Any = float32, requires_grad: bool = False
 ) -> Tensor:
     """Return a Tensor of ``shape`` filled with ``fill_value``, inf if the dtype cannot hold it."""
+    check_number("full: fill_value", fill_value)
     filled = quietly().run(np.full, size(shape, what="full"), fill_value, as_dtype(dtype))
     return _made(filled, requires_grad)
 
@@ -191,6 +191,8 @@ def linspace(
     start: float, end: float, steps: int, *, dtype: Any = float32, requires_grad: bool = False
 ) -> Tensor:
     """Return ``steps`` numbers at equal distances, from ``start`` up to and including ``end``."""
+    check_number("linspace: start", start)
+    check_number("linspace: end", end)
     (count,) = size(steps, what="linspace")
     numbers = np.linspace(start, end, count).astype(as_dtype(dtype))
     return _made(numbers, requires_grad)
@@ -205,6 +207,8 @@ def arange(start: float, end: float | None = None, step: float = 1, *, dtype: An
         RuntimeError: ``step`` is 0.
     """
     first, last = (0, start) if end is None else (start, end)
+    for what, value in (("start", first), ("end", last), ("step", step)):
+        check_number(f"arange: {what}", value)
     if step == 0:
         raise RuntimeError("arange: step must not be 0")
     numbers = np.arange(first, last, step)
@@ -220,7 +224,7 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return numbers drawn evenly from [0, 1)."""
-    source = generator or default_generator
+    source = generator_of("rand", generator)
     return _made(source.uniform(0.0, 1.0, _given("rand", shape), as_dtype(dtype)), requires_grad)
 
 
@@ -231,20 +235,20 @@ def randn(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return numbers drawn from the normal distribution of mean 0 and deviation 1."""
-    source = generator or default_generator
+    source = generator_of("randn", generator)
     return _made(source.normal(0.0, 1.0, _given("randn", shape), as_dtype(dtype)), requires_grad)
 
 
 def randint(low: int, high: int, shape: Any, *, generator: Generator | None = None) -> Tensor:
     """Return integers drawn evenly from [low, high)."""
     return _made(
-        (generator or default_generator).integers(low, high, size(shape, what="randint")), False
+        generator_of("randint", generator).integers(low, high, size(shape, what="randint")), False
     )
 
 
 def randperm(n: int, *, generator: Generator | None = None) -> Tensor:
     """Return the numbers 0 to n - 1 in random order."""
-    return _made((generator or default_generator).permutation(n), False)
+    return _made(generator_of("randperm", generator).permutation(n), False)
 
 
 def _given(name: str, shape: tuple[Any, ...]) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..arguments import check_number
 from ..random import Generator
 from ..tensor import Tensor
 from . import functional
@@ -26,6 +27,7 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float = 0.5, *, generator: Generator | None = None) -> None:
+        check_number("Dropout: p", p)
         if not 0 <= p <= 1:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
         self.p = p

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from .. import ops
+from ..arguments import check_probability, generator_of
 from ..errors import ShapeError
 from ..functions import Extremum
 from ..modes import no_grad
-from ..random import Generator, default_generator
+from ..random import Generator
 from ..shapes import axis
 from ..tensor import Tensor
 
@@ -50,13 +51,12 @@ def dropout2d(
         ValueError: ``p`` outside [0, 1].
         ShapeError: ``input`` of other dimensions.
     """
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout2d: p must lie in [0, 1], got {p}")
+    check_probability("dropout2d: p", p)
     if input.ndim != 4:
         raise ShapeError(f"dropout2d: the input must be (N, C, H, W), got shape {input.shape}")
     if not training or p == 0:
         return input
-    kept = (generator or default_generator).bernoulli(1 - p, (*input.shape[:2], 1, 1))
+    kept = generator_of("dropout2d", generator).bernoulli(1 - p, (*input.shape[:2], 1, 1))
     return ops.dropout(input, kept, p)
 
 

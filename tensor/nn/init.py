@@ -12,9 +12,10 @@ from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 
+from ..arguments import check_number, generator_of
 from ..errors import ShapeError
 from ..modes import no_grad
-from ..random import Generator, default_generator
+from ..random import Generator
 from ..tensor import Tensor
 
 __all__ = [
@@ -72,7 +73,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 def uniform_(tensor: T, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> T:
     """Fill with numbers uniform in [a, b)."""
-    source = generator or default_generator
+    source = generator_of("uniform_", generator)
     return _filled(tensor, source.uniform(a, b, tensor.shape, tensor.dtype))
 
 
@@ -80,7 +81,7 @@ def normal_(
     tensor: T, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> T:
     """Fill with numbers of the normal distribution."""
-    source = generator or default_generator
+    source = generator_of("normal_", generator)
     return _filled(tensor, source.normal(mean, std, tensor.shape, tensor.dtype))
 
 
@@ -113,7 +114,7 @@ def trunc_normal_(
     first, last = (math.erfc(-x / math.sqrt(2)) / 2 for x in (low, high))
     if last < sys.float_info.min:
         raise ValueError(f"trunc_normal_: [{a}, {b}] is too far from mean {mean} for std {std}")
-    u = (generator or default_generator).uniform(first, last, tensor.shape, np.float64)
+    u = generator_of("trunc_normal_", generator).uniform(first, last, tensor.shape, np.float64)
     u = np.clip(u, sys.float_info.min, 1 - sys.float_info.epsilon)
     inverse = NormalDist().inv_cdf
     drawn = np.array([inverse(p) for p in u.ravel().tolist()]).reshape(tensor.shape)
@@ -124,6 +125,7 @@ def trunc_normal_(
 
 def constant_(tensor: T, val: float) -> T:
     """Fill with ``val``."""
+    _check_tensor(tensor)
     with no_grad():
         return tensor.fill_(val)
 
@@ -136,6 +138,12 @@ def ones_(tensor: T) -> T:
 def zeros_(tensor: T) -> T:
     """Fill with 0."""
     return constant_(tensor, 0.0)
+
+
+def _check_tensor(tensor: Any) -> None:
+    if not isinstance(tensor, Tensor):
+        kind = type(tensor).__name__
+        raise TypeError(f"init: tensor must be a Tensor, which is filled in place, got {kind}")
 
 
 def _filled(tensor: T, array: np.ndarray) -> T:
@@ -193,9 +201,10 @@ def orthogonal_(tensor: T, gain: float = 1, generator: Generator | None = None) 
     Raises:
         ShapeError: fewer than two dimensions.
     """
+    check_number("orthogonal_: gain", gain)
     _check_dimensions("orthogonal_", tensor, 2)
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
-    source = generator or default_generator
+    source = generator_of("orthogonal_", generator)
     drawn = source.normal(0.0, 1.0, (max(rows, columns), min(rows, columns)), np.float64)
     q, r = np.linalg.qr(drawn)
     q *= np.where(np.diagonal(r) < 0, -1.0, 1.0)  # or it would not be uniform
@@ -214,7 +223,7 @@ def sparse_(tensor: T, sparsity: float, std: float = 0.01, generator: Generator 
     _check_dimensions("sparse_", tensor, 2, 2)
     if not 0 <= sparsity <= 1:
         raise ValueError(f"sparse_: sparsity must lie in [0, 1], got {sparsity}")
-    source = generator or default_generator
+    source = generator_of("sparse_", generator)
     drawn = source.normal(0.0, std, tensor.shape, np.float64)
     order = np.argsort(source.uniform(0.0, 1.0, tensor.shape, np.float64), axis=0)
     np.put_along_axis(drawn, order[: math.ceil(sparsity * len(drawn))], 0.0, axis=0)

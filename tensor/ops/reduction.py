@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..arguments import check_number
 from ..dispatch import Operand, kernel
 from ..errors import ShapeError
 from ..kernels import reference
@@ -54,12 +55,14 @@ def var(a: Operand, dim: Dims = None, correction: float = 1, keepdim: bool = Fal
 
     inf where ``n <= correction``, or NaN if the elements are equal.
     """
+    check_number("correction", correction)
     return reference.var(a, reduced(dim, a.ndim), correction, keepdim)
 
 
 @kernel("float")
 def std(a: Operand, dim: Dims = None, correction: float = 1, keepdim: bool = False) -> Any:
     """Return the square root of ``var``; where that is 0, the gradient is 0."""
+    check_number("correction", correction)
     return _std(a, reduced(dim, a.ndim), correction, keepdim)
 
 

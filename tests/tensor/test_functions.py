@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tensor as st
-from tensor import Generator, ShapeError, Tensor
+from tensor import Generator, ShapeError, Tensor, nn
 from tests.tensor.engine.helpers import cases
 
 ARANGE: dict[str, tuple[Any, ...]] = {
@@ -189,3 +189,33 @@ def test_a_step_of_0_is_refused_as_in_pytorch() -> None:
     for make in (torch.arange, st.arange):
         with pytest.raises(RuntimeError, match=r"step must be nonzero|step must not be 0"):
             make(0, 5, 0)
+
+
+WRONG_KIND: dict[str, tuple[Callable[[], object], str]] = {
+    "dropout": (lambda: st.dropout(st.ones(2), "a"), r"dropout: p must be a number, got str 'a'"),
+    "Dropout": (lambda: nn.Dropout("a"), r"Dropout: p must be a number, got str 'a'"),
+    "var": (lambda: st.ones(2).var(correction="a"), r"var: correction must be a number, got str"),
+    "std": (lambda: st.ones(2).std(correction="a"), r"std: correction must be a number, got str"),
+    "arange": (lambda: st.arange("a"), r"arange: end must be a number, got str 'a'"),
+    "linspace": (lambda: st.linspace(0, "a", 3), r"linspace: end must be a number, got str 'a'"),
+    "full": (lambda: st.full((2,), "a"), r"full: fill_value must be a number, got str 'a'"),
+    "rand": (
+        lambda: st.rand(2, generator=3),
+        r"rand: generator must be a tensor.Generator or None, got int 3; tensor.Generator\(seed\)",
+    ),
+    "randperm": (lambda: st.randperm(2, generator=3), r"randperm: generator must be"),
+    "zeros_": (lambda: nn.init.zeros_(np.ones(2)), r"init: tensor must be a Tensor, .* ndarray"),
+    "orthogonal_": (
+        lambda: nn.init.orthogonal_(st.ones(2, 2), gain="a"),
+        r"orthogonal_: gain must be a number, got str 'a'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_KIND)
+def test_an_argument_of_the_wrong_kind_is_named(name: str) -> None:
+    call, words = WRONG_KIND[name]
+    before = st.default_generator.get_state()
+    with pytest.raises(TypeError, match=words):
+        call()
+    assert st.default_generator.get_state() == before
