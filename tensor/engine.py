@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NoReturn, TypeAlias
 
@@ -24,7 +23,7 @@ from .errors import ShapeError
 from .graph import Array, Constant, Edge, Node, Recipe, Recomputation, Saved
 from .rules import anchored
 from .tensor import Tensor
-from .tracing import TRACER
+from .tracing import TRACER, Pullback
 
 __all__ = ["backward", "grad"]
 
@@ -182,31 +181,6 @@ def _seeds(name: str, outputs: list[Tensor], given: Any) -> list[Tensor]:
             seed = seed.to(tensor.dtype)
         seeds.append(seed)
     return seeds
-
-
-@dataclass(frozen=True)
-class Pullback:
-    """A hand-fused pullback with all but the arrays it is called with.
-
-    Attributes:
-        function: called as ``function(g, needs, ...)``.
-        needs: of which operands a gradient is wanted.
-        names: what the arrays after ``g`` are called.
-        attrs: what else it is given by name.
-    """
-
-    function: Callable[..., Any]
-    needs: tuple[bool, ...]
-    names: tuple[str, ...]
-    attrs: Mapping[str, Any]
-
-    def __call__(self, g: Array, *arrays: Array) -> tuple[Array | None, ...]:
-        """Return one gradient for each operand, None where none is wanted."""
-        named = dict(zip(self.names, arrays, strict=True))
-        grads = self.function(g, self.needs, **named, **self.attrs)
-        return tuple(
-            np.asarray(grad) if need else None for grad, need in zip(grads, self.needs, strict=True)
-        )
 
 
 class _Pass:

@@ -33,6 +33,7 @@ __all__ = [
     "Captured",
     "Edge",
     "Instruction",
+    "Pullback",
     "Tracer",
     "called",
     "calling",
@@ -222,6 +223,31 @@ class Calls:
             yield
         finally:
             self._stack.pop()
+
+
+@dataclass(frozen=True)
+class Pullback:
+    """A hand-fused pullback with all but the arrays it is called with.
+
+    Attributes:
+        function: called as ``function(g, needs, ...)``.
+        needs: of which operands a gradient is wanted.
+        names: what the arrays after ``g`` are called.
+        attrs: what else it is given by name.
+    """
+
+    function: Callable[..., Any]
+    needs: tuple[bool, ...]
+    names: tuple[str, ...]
+    attrs: Mapping[str, Any]
+
+    def __call__(self, g: Array, *arrays: Array) -> tuple[Array | None, ...]:
+        """Return one gradient for each operand, None where none is wanted."""
+        named = dict(zip(self.names, arrays, strict=True))
+        grads = self.function(g, self.needs, **named, **self.attrs)
+        return tuple(
+            np.asarray(grad) if need else None for grad, need in zip(grads, self.needs, strict=True)
+        )
 
 
 class Tracer:

@@ -94,6 +94,13 @@ class Room:
             self._arrays[key] = np.empty(shape, dtype)
         return self._arrays[key]
 
+    def counted(self, count: int) -> Array:
+        """Return the integers from 0 to ``count``."""
+        key = "counted", (count,), np.dtype(np.int64)
+        if key not in self._arrays:
+            self._arrays[key] = np.arange(count, dtype=np.int64)
+        return self._arrays[key]
+
     def filled(self, name: str, shape: tuple[int, ...], dtype: Any, value: float) -> Array:
         """Return the array of that name, all of one value."""
         array = self(name, shape, dtype)
@@ -398,15 +405,14 @@ def _classified(
 ) -> tuple[int, Array | None, Array]:
     """Return how many rows count, which do not, and the place of each row's class in ``rows``."""
     count, classes = rows.shape
-    starts, places = room("starts", (count,), np.int64), room("places", (count,), np.int64)
-    starts[:] = np.arange(0, count * classes, classes)
+    places = np.multiply(room.counted(count), classes, room("places", (count,), np.int64))
     skip, ignored, safe = attrs["ignore_index"], None, target
     if 0 <= skip < classes or (count and not 0 <= target.min() <= target.max() < classes):
         ignored = target == skip
         safe = np.where(ignored, 0, target)
         scatter.check_rows(safe, classes, what="target")
         count -= int(np.count_nonzero(ignored))
-    np.add(starts, safe, places)
+    np.add(places, safe, places)
     return count, ignored, places
 
 
@@ -432,11 +438,11 @@ def _add_rows(out: Array, values: Array, indices: Array, rows: int, room: Room) 
     count = indices.size
     small = count * rows <= scatter.ONE_HOT_LIMIT and values.dtype.kind == "f"
     if small and math.isfinite(values.sum(dtype=np.float64)):
-        equal, one_hot = room("equal", (rows, count), bool), room("hot", (rows, count), out.dtype)
-        numbers = room("rows", (rows, 1), indices.dtype)
-        numbers[:, 0] = np.arange(rows)
-        np.equal(numbers, indices.reshape(-1), equal)
-        np.copyto(one_hot, equal)
+        one_hot, places = room("hot", (rows, count), out.dtype), room("places", (count,), np.int64)
+        np.multiply(indices.reshape(-1), count, places)
+        np.add(places, room.counted(count), places)
+        one_hot.fill(0)
+        one_hot.reshape(-1)[places] = 1
         np.matmul(one_hot, values, out)
     else:
         np.copyto(out, scatter.add_rows(values, indices.reshape(-1), rows))
