@@ -70,8 +70,13 @@ class Captured:
     attrs: Mapping[str, Any] = field(default_factory=dict, init=False)
 
     @property
+    def data(self) -> Array | None:
+        """What it holds now, for drawings; None of a gradient."""
+        return self.tensor._array if self.leaf is None else None
+
+    @property
     def array(self) -> Array:
-        """What it holds now."""
+        """What it holds now, for a replay."""
         if self.leaf is None:
             return self.tensor._array
         if self.leaf._grad is None:

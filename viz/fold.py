@@ -63,8 +63,11 @@ def fold(
     levels = [depth] if depth is not None else [*range(deepest + 1, 0, -1)]
     tried: list[list[Group]] = []
     for units in map(folder.modules_at, levels):
-        tried.append(folder.groups(units))
-        if max_nodes is not None and len(tried[-1]) > max_nodes:
+        fits = max_nodes is None or len(units) <= max_nodes
+        if fits:  # unless there are too many leaves
+            tried.append(folder.groups(units))
+            fits = max_nodes is None or len(tried[-1]) <= max_nodes
+        if not fits:
             tried.append(folder.groups(folder.repeats_in(units)))
     fitting = [groups for groups in tried if max_nodes is None or len(groups) <= max_nodes]
     if fitting:

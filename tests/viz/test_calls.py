@@ -229,6 +229,8 @@ def test_every_instruction_of_a_program_is_drawn_with_the_module_that_called_it(
     kinds = {n.label: n.kind for n in nodes if n.label}
     assert kinds["tokens"] == "input"
     assert kinds["head.weight"] == "parameter"
+    weight = next(n for n in nodes if n.label == "head.weight")
+    assert weight.data == summarize(model.head.weight.data)
 
 
 def test_a_program_draws_the_backward_pass_that_it_contains() -> None:
