@@ -28,7 +28,7 @@ from .into import UFUNCS, Call, Room
 
 __all__ = ["SCALAR", "Chain", "Ref", "blocked", "compiled", "matrices", "source"]
 
-# What each op is on one element; {z} is zero.
+# What each op is on one element.
 SCALAR: Final[Mapping[str, str]] = {
     "add": "{0} + {1}",
     "sub": "{0} - {1}",
@@ -114,7 +114,11 @@ def source(chain: Chain) -> str:
         if form == "full"
     )
     lines = [f"def loop({', '.join([*names, *outs])}):"]
-    lines.append(f"    zero = np.{chain.dtype}(0)")
+    if (
+        "zero" in "".join(SCALAR[op] for op, _ in chain.steps)
+        or "total" in dict(chain.outputs).values()
+    ):
+        lines.append(f"    zero = np.{chain.dtype}(0)")
     for k, value in enumerate(chain.constants):
         lines.append(f"    c{k} = np.{chain.dtype}({_number(value)})")
     for name, form in zip(names, chain.inputs, strict=True):
