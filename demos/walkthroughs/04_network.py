@@ -87,7 +87,10 @@ show(f"{len(model.parameters())} parameters, loss {mean_loss().data:.3f} before 
 #
 # The gradient points uphill. A step against it lowers the loss, if it is small enough:
 #
-# 1. build the loss; 2. forget the old gradients; 3. backward; 4. move every parameter.
+# 1. build the loss;
+# 2. forget the old gradients;
+# 3. run backward;
+# 4. move every parameter.
 #
 # Step 2 is needed because leaves collect (lesson 3, wrong 4). Without it each step is pushed by
 # all the gradients of the past.

@@ -74,14 +74,8 @@ show(f"the engine:  {tensor.softmax(Tensor(scores), dim=0).numpy().round(4)}")
 
 # %%
 three = Tensor([[2.0, 1.0, 0.0]], dtype="float64", requires_grad=True, label="scores")
-show(
-    draw(
-        lambda scores: tensor.softmax(scores, dim=1)[0, 0],
-        three,
-        zoom=True,
-        title="The probability of the first of three classes",
-    )
-)
+first = draw(lambda scores: tensor.softmax(scores, dim=1)[0, 0], three, zoom=True)
+show(first.zoom("softmax"))
 
 # %% [markdown]
 #

@@ -45,7 +45,7 @@ def draw_digits(axes: object) -> None:
     axes.set_axis_off()
 
 
-show(chart(f"Twenty-four of the images: {labels[:24].tolist()}.", draw_digits, width=8))
+show(chart(f"Twenty-four of the images: {labels[:24].tolist()}.", draw_digits, width=8, height=1.5))
 
 # %% [markdown]
 # ## The model
@@ -67,11 +67,13 @@ def loss_of(images: Tensor, labels: Tensor) -> Tensor:
     return loss
 
 
-show(draw(loss_of, batch, wanted, parameters=model, title="The loss of one batch"))
+look = {"parameters": model, "depth": 1, "title": "The loss of one batch"}
+show(draw(loss_of, batch, wanted, **look))
 
 # %% [markdown]
-# Four boxes of parameters, and their gradients come from one walk back. The drawing is the whole
-# computation; in scalars it would have millions of nodes.
+# Each of the two folded boxes is a layer, with its weights and its bias inside; 0 and 2 are their
+# places in the model, and the relu between them is computed with the first. One walk back gives
+# the gradients of all 50,890 parameters. In scalars the drawing would have millions of nodes.
 #
 # ## Batches and epochs
 #

@@ -87,7 +87,8 @@ def loss_of(windows: Tensor, followers: Tensor) -> Tensor:
 
 
 four = Tensor(x[:4], label="windows"), Tensor(y[:4], label="followers")
-show(draw(loss_of, *four, parameters=model, title="The character model's loss for four examples"))
+look = {"parameters": model, "depth": 1, "title": "The loss for four examples"}
+show(draw(loss_of, *four, **look))
 
 # %% [markdown]
 # Two baselines tell what the loss means. Guessing evenly costs log C. Knowing how frequent each

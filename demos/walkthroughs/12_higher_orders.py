@@ -33,11 +33,14 @@ first = grad(y, x, create_graph=True)
 first.label = "dy/dx"
 second = grad(first, x)
 show(f"x³ at 2: value {y.data}, first derivative {first.data}, second {second.data}")
-show(draw(first, title="The derivative of x³, as a graph of its own"))
+first.backward()
+show(draw(first, title="The derivative of x³, as a graph of its own, after a backward pass"))
 
 # %% [markdown]
-# Without it, the first derivative is a finished number: it has forgotten x. An engine could then
-# answer 0, or give the first derivative once more; this one says what is missing:
+# The gradient in the box of x is that of the derivative: the second derivative, 12.
+#
+# Without `create_graph`, the first derivative is a finished number: it has forgotten x. An engine
+# could then answer 0, or give the first derivative once more; this one says what is missing:
 
 # %%
 try:
@@ -72,10 +75,10 @@ curves = np.array([orders(float(place)) for place in places])
 
 def draw_orders(axes: object) -> None:
     """Value and derivatives."""
-    for curve, style, name in zip(curves.T, ("-", "--", "-.", ":"), "fff", strict=False):
+    styles = {"f": "-", "f'": "--", "f''": "-.", "f'''": ":"}
+    for curve, (name, style) in zip(curves.T, styles.items(), strict=True):
         axes.plot(places, curve, style, label=name)
-    axes.plot(places, curves[:, 3], ":")
-    axes.legend(axes.get_lines(), ["f", "f'", "f''", "f'''"])
+    axes.legend()
     axes.set(xlabel="x")
 
 

@@ -17,13 +17,15 @@ _PAGE = """<!DOCTYPE html>
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
 <style>
-body {{ font: 1.05rem/1.55 Georgia, "DejaVu Serif", serif; max-width: 52rem; margin: 2rem auto;
+body {{ font: 1.05rem/1.55 Georgia, "DejaVu Serif", serif; max-width: 64rem; margin: 2rem auto;
   padding: 0 1rem; }}
+p, ul, ol {{ max-width: 46rem; }}
 h1, h2, h3, summary {{ font-family: Helvetica, Arial, sans-serif; line-height: 1.25; }}
 pre, code {{ font-family: "DejaVu Sans Mono", Menlo, Consolas, monospace; font-size: 0.85rem; }}
 pre {{ overflow-x: auto; margin: 0; line-height: 1.4; }}
 .code {{ background: #8881; border-left: 3px solid #5a7fb8; padding: 0.6rem 0.8rem;
   margin: 1rem 0 0.4rem; }}
+.out > pre {{ white-space: pre-wrap; }}
 .out {{ padding: 0.4rem 0.8rem; margin: 0.4rem 0 1rem; }}
 figure {{ margin: 0.6rem 0; overflow-x: auto; }}
 img {{ max-width: 100%; height: auto; }}
@@ -34,6 +36,7 @@ table {{ border-collapse: collapse; }}
 th, td {{ border-bottom: 1px solid #8888; padding: 0.2rem 0.7rem; text-align: left; }}
 .k, .kn, .ow {{ font-weight: bold; }}
 .c1, .sd {{ opacity: 0.75; font-style: italic; }}
+@media (max-width: 40rem) {{ figure.graph img {{ max-width: none; }} }}
 @media print {{ iframe {{ display: none; }} .code {{ break-inside: avoid; }} }}
 </style>
 </head>

@@ -65,12 +65,15 @@ def player(result: Any, **options: Any) -> Player:
         return Player(viz.play(result, Path(folder) / "player.html", **options).read_text("utf-8"))
 
 
-def chart(text: str, *draw: Callable[[Any], object], width: float = 5.2) -> Picture:
+def chart(
+    text: str, *draw: Callable[[Any], object], width: float = 5.2, height: float = 3.6
+) -> Picture:
     """Return a chart with one panel for each function, which is given the panel's axes.
 
-    ``text`` says what is to be seen, for those who do not see it.
+    ``text`` says what is to be seen, for those who do not see it. A panel has ``width`` times
+    ``height`` inches.
     """
-    figure, panels = _house_style()(len(draw), width)
+    figure, panels = _house_style()(len(draw), width, height)
     try:
         for panel, axes in zip(draw, _flat(panels), strict=True):
             panel(axes)

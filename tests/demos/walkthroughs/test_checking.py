@@ -262,7 +262,9 @@ def test_a_solved_file_is_told_what_comes_next(tmp_path: Path) -> None:
         ("name = input()", "EOFError"),
     ],
 )
-def test_a_file_that_ends_python_or_asks_for_input_is_explained(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_ends_python_or_asks_for_input_is_explained(
+    tmp_path: Path, text: str, said: str
+) -> None:
     path = tmp_path / "mine.py"
     path.write_text(text)
     done = lesson_program("1", "--file", str(path))
