@@ -175,12 +175,21 @@ def _groups(program: Program, fast: bool) -> list[_Group]:
             groups.append(group)
         (group.totals if total else group.members).append(ins)
         place.update((id(member), group) for member in group.all)
-    return [group for group in groups if _pays(group, fast)]
+    return [group for group in groups if _pays(group, fast) and _is_shaped(group, readers)]
 
 
 def _pays(group: _Group, fast: bool) -> bool:
     heavy = any(ins.op in ("where", "maximum", "minimum") for ins in group.members)
     return len(group.all) > 1 or (fast and heavy)
+
+
+def _is_shaped(group: _Group, readers: dict[int, set[int]]) -> bool:
+    """Return whether a loop reads or writes a whole matrix, which tells it how far to go."""
+    operands = (edge for ins in group.members for edge in ins.inputs)
+    inside = {id(ins) for ins in group.members}
+    shape = group.members[0].shape
+    read = any(id(edge) not in inside and _form(edge, shape) == "full" for edge in operands)
+    return read or bool(_outputs(group, readers))
 
 
 def _same_loop(first: Instruction, ins: Instruction) -> bool:

@@ -114,10 +114,8 @@ def source(chain: Chain) -> str:
         if form == "full"
     )
     lines = [f"def loop({', '.join([*names, *outs])}):"]
-    if (
-        "zero" in "".join(SCALAR[op] for op, _ in chain.steps)
-        or "total" in dict(chain.outputs).values()
-    ):
+    totals = any(form == "total" for _, form in chain.outputs)
+    if totals or any("zero" in SCALAR[op] for op, _ in chain.steps):
         lines.append(f"    zero = np.{chain.dtype}(0)")
     for k, value in enumerate(chain.constants):
         lines.append(f"    c{k} = np.{chain.dtype}({_number(value)})")

@@ -200,6 +200,12 @@ def test_the_sum_of_rows_ends_a_loop() -> None:
     ]
 
 
+def test_what_reads_and_writes_no_whole_matrix_is_no_loop() -> None:
+    row, column = Tensor([[1.0, 2.0, 3.0]]), Tensor([[4.0], [5.0]])
+    program = chained(lambda a, b: (a * b + 1.0).sum(0), row, column, fast=True)
+    assert [i.op for i in program.instructions] == ["mul", "add", "sum"]
+
+
 def test_a_loop_ends_where_its_values_are_needed_in_between() -> None:
     program = chained(lambda a, b: (a + b) * tensor.exp((a + b) * 2) - b)
     assert [i.op for i in program.instructions] == [
