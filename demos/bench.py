@@ -301,7 +301,7 @@ Op = tuple[Callable[[], Any], Callable[[], Any]]
 def one_element_ops(threads: int) -> dict[str, dict[str, Op]]:
     """Return, by engine and op, functions for the forward alone and with the backward."""
 
-    def of(a: Any, b: Any, none: Any) -> dict[str, Op]:
+    def of(a: Any, b: Any, none: Any, made: Callable[[Any], Any] = lambda f: f) -> dict[str, Op]:
         def chain() -> Any:
             y = a
             for _ in range(10):
@@ -309,17 +309,22 @@ def one_element_ops(threads: int) -> dict[str, dict[str, Op]]:
             return y
 
         def both(forward: Callable[[], Any]) -> Op:
+            step = made(lambda: forward().backward())
+
             def run() -> None:
-                forward().backward()
+                step()
                 a.grad = b.grad = none
 
-            return forward, run
+            return made(forward), run
 
         forwards = {"mul": lambda: a * b, "exp": a.exp, "chain of 10 muls": chain}
         return {name: both(forward) for name, forward in forwards.items()}
 
     ops = {
         "smolgrad-eager": of(*(Tensor([v], requires_grad=True) for v in (1.5, 0.5)), None),
+        "smolgrad-compiled": of(
+            *(Tensor([v], requires_grad=True) for v in (1.5, 0.5)), None, tensor.compile
+        ),
         "micro": of(micro.Value(1.5), micro.Value(0.5), 0),
     }
     if not absent("torch"):

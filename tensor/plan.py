@@ -96,10 +96,19 @@ class Plan:
         self._find_stores()
         self._find_ends()
         self._place_gradients()
+        # Who gets a gradient, a leaf or an argument by number, and whether it lies in its place.
+        self._handed: list[tuple[Tensor | int, Edge, bool]] = []
+        for target, gradient in program.gradients:
+            if isinstance(target, Captured):
+                store = self._leaves.get(target.tensor)
+                placed = store is not None and store is self._stores.get(id(gradient))
+                self._handed.append((target.tensor, gradient, placed))
+            else:
+                self._handed.append((program.arguments.index(target), gradient, False))
         self._allocate()
         self._bound: dict[int, Array | None] = {}
-        for leaf, store in self._leaves.items():
-            self._bound[id(leaf)] = store.array = np.empty(store.shape, store.dtype)
+        for tensor, place in self._leaves.items():
+            self._bound[id(tensor)] = place.array = np.empty(place.shape, place.dtype)
         self._spans: list[slice] = []
         self._calls: list[Call] = []
         for i in range(len(program.instructions)):
@@ -397,17 +406,12 @@ class Plan:
 
     def _hand_over(self, given: Sequence[Tensor]) -> None:
         """Set the gradients of the leaves."""
-        for leaf, edge in self.program.gradients:
-            if isinstance(leaf, Captured):
-                tensor = leaf.tensor
-                store = self._leaves.get(tensor)
-                if store is not None and store is self._stores.get(id(edge)):
-                    if tensor._grad is None:
-                        tensor._grad = self._gradient(tensor)
-                    continue
-            else:
-                tensor = given[self.program.arguments.index(leaf)]
-            tensor._grad = Tensor._wrap(self._value(edge).copy())
+        for target, edge, placed in self._handed:
+            tensor = target if isinstance(target, Tensor) else given[target]
+            if not placed:
+                tensor._grad = Tensor._wrap(self._value(edge).copy())
+            elif tensor._grad is None:
+                tensor._grad = self._gradient(tensor)
         for param in self._passing:
             param._grad = None
 
