@@ -163,7 +163,12 @@ def test_it_writes_rows_with_what_a_figure_depends_on(tmp_path: Path, kernels: s
 
 def test_ops_on_one_element_are_timed_in_every_engine() -> None:
     rows = bench.time_overhead(bench.Options(repeats=1))
-    assert {row["impl"] for row in rows} == {"smolgrad-compiled", "smolgrad-eager", "micro", "torch"}
+    assert {row["impl"] for row in rows} == {
+        "smolgrad-compiled",
+        "smolgrad-eager",
+        "micro",
+        "torch",
+    }
     assert {row["what"] for row in rows} == {"forward", "forward and backward"}
     assert len({row["op"] for row in rows}) * 8 == len(rows)
     assert all(0 < row["min_us"] <= row["median_us"] for row in rows)

@@ -540,3 +540,10 @@ def test_a_check_finds_random_numbers_that_were_drawn_otherwise() -> None:
     more[0] = True
     with pytest.raises(RuntimeError, match="how many random numbers"):
         compiled(Tensor([1.0]))
+
+
+def test_the_loops_of_a_step_can_be_read() -> None:
+    training = Training("mlp")
+    run(training, 2)
+    assert "if e0 <= c0 else" in training.step.source or "if v0 else" in training.step.source
+    assert training.step.source.count("def loop(") == 2  # behind ReLU and behind the sigmoid
