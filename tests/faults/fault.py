@@ -29,6 +29,15 @@ class Fault(NamedTuple):
     breaks: str
     tests: Tests
 
+    @property
+    def kernels(self) -> str:
+        """Which kernels the tests are to run on.
+
+        Those of numpy start faster. The everyday suite holds the compiled ones to them, bit for
+        bit, so that a fault in either is seen on both.
+        """
+        return "numba" if self.path == "tensor/kernels/jit.py" else "numpy"
+
     def applied(self, source: str) -> str:
         """The source with the fault in it.
 

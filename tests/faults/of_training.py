@@ -9,6 +9,7 @@ from tests.faults.fault import Fault, elementwise_op, named
 __all__ = ["FAULTS"]
 
 _KERNELS: Final = "tensor/kernels/optimizers.py"
+_COMPILED: Final = "tensor/kernels/jit.py"
 _TRAJECTORIES: Final = named("tensor/optim/test_trajectories")
 _OPS: Final = "micro/ops.py"
 _VALUE: Final = "micro/value.py"
@@ -106,6 +107,27 @@ FAULTS: Final = [
         "",
         "aliasing: a gradient that was kept is overwritten by the next pass",
         named("tensor/optim/test_flat"),
+    ),
+    Fault(
+        _COMPILED,
+        "rates = number(momentum), number(1 - dampening), number(-lr)",
+        "rates = number(momentum), number(1), number(-lr)",
+        "dampening is forgotten in the compiled kernel",
+        _TRAJECTORIES,
+    ),
+    Fault(
+        _COMPILED,
+        "number(-(lr / (1 - beta1**step))),",
+        "number(-lr),",
+        "no first bias correction in the compiled kernel",
+        _TRAJECTORIES,
+    ),
+    Fault(
+        _COMPILED,
+        "kind = 0 if weight_decay == 0 else 2 if decoupled else 1",
+        "kind = 0 if weight_decay == 0 else 1",
+        "a decay that is not decoupled in the compiled kernel",
+        _TRAJECTORIES,
     ),
     # layers
     Fault(

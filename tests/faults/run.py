@@ -84,14 +84,19 @@ def planted(fault: Fault, copy: Path) -> Iterator[None]:
         path.write_text(source, "utf-8")
 
 
-def tried(arguments: Tests, copy: Path) -> str:
+def tried(arguments: Tests, copy: Path, kernels: str = "numpy") -> str:
     """The first test of a copy of the project that fails, or "".
 
     Raises:
         RuntimeError: no test ran, or pytest was ended by something else.
     """
     # No bytecode: that of a source changed within a second would be taken for up to date.
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(copy),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "SMOLGRAD_KERNELS": kernels,
+    }
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*command, *arguments],
@@ -114,10 +119,10 @@ def examined(fault: Fault, copy: Path, mapped_only: bool) -> Finding:
     """What the tests find of one fault."""
     begun, suite = time.perf_counter(), "mapped"
     with planted(fault, copy):
-        caught = tried(fault.tests, copy)
+        caught = tried(fault.tests, copy, fault.kernels)
         if not (caught or mapped_only):
             suite = "whole"
-            caught = tried((), copy)
+            caught = tried((), copy, fault.kernels)
     return Finding(fault.path, fault.breaks, caught, suite, round(time.perf_counter() - begun, 1))
 
 
