@@ -55,6 +55,14 @@ recording = SimpleNamespace()
 
 _new = object.__new__
 
+# Numbers that become the dtype of the Tensors beside them: ints that a float64 holds exactly, so
+# that they are rounded once, and floats of such size.
+_NUMBERS = (float, int)
+_EXACT = 2**53
+
+# Makes a Saved out of a tuple, without the detour of a call with keywords.
+_saved = functools.partial(tuple.__new__, Saved)
+
 # Stands for an optional operand that was not given.
 _ABSENT = Constant((), np.dtype(bool))
 
@@ -320,6 +328,7 @@ def _bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, An
 def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
     """Run an op on operands of any accepted kind and record it if that is called for."""
     arrays: list[Any] = []
+    numbers: list[int] = []  # the places of Python's, which take that dtype
     needed = False
     common = None  # the one floating dtype of all operands, as long as there is one
     for operand in inputs:
@@ -336,9 +345,17 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
             arrays.append(array)
         elif operand is None and len(arrays) in op.optional:
             arrays.append(None)
+        elif type(operand) in _NUMBERS and -_EXACT <= operand <= _EXACT:
+            numbers.append(len(arrays))
+            arrays.append(operand)
         else:
             common = None
             break
+    for i in numbers if common is not None else ():
+        if i in op.free:
+            common = None
+        else:
+            arrays[i] = quietly().run(np.array, arrays[i], common)
     if common is None:
         arrays = quietly().run(convert, op.spec, op.policy, inputs)
         needed = any(isinstance(operand, Tensor) and operand.requires_grad for operand in inputs)
@@ -439,12 +456,12 @@ def _record(
         return  # no gradient flows through integers
     edges: list[Edge] = []
     needs: list[bool] = []
-    for operand, array in zip(inputs, arrays, strict=True):
+    for i, operand in enumerate(inputs):
         edge: Edge | None = None
         if isinstance(operand, Tensor):
             edge = operand if operand.node is None and operand._requires_grad else operand.node
         needs.append(edge is not None)
-        edges.append(_constant(operand, array) if edge is None else edge)
+        edges.append(_constant(operand, arrays[i]) if edge is None else edge)
     pattern = tuple(needs)
     positions, keep_out = op.plans.get(pattern) or op.plan(pattern)
     names = _names(op, arrays) if op.variadic else op.operands
@@ -457,10 +474,10 @@ def _record(
             version = operand._version or operand._shared_version()
         else:
             version = Version()  # a converted operand's memory is nobody else's
-        saved[names[i]] = Saved(array, version, version.count)
+        saved[names[i]] = _saved((array, version, version.count))
     if keep_out:
         version = result._version or result._shared_version()
-        saved["out"] = Saved(out, version, version.count)
+        saved["out"] = _saved((out, version, version.count))
     result.node = Node(op.name, tuple(edges), attrs, saved, out)
 
 

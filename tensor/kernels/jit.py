@@ -366,10 +366,11 @@ def _add_rows_loop(values: Any, indices: Any, out: Any) -> None:
 
 def add_rows(values: Array, indices: Array, rows: int) -> Any:
     """Return (rows, width) zeros with row i of ``values`` added at ``indices[i]``, in order."""
-    if not _floating(values):
+    if values.dtype not in (SINGLE, DOUBLE):
         return NotImplemented
+    # Whatever the layout, rows are added in one order: numpy's kernel has others.
     out = np.zeros((rows, values.shape[1]), values.dtype)
-    _add_rows_loop(values, indices, out)
+    _add_rows_loop(np.ascontiguousarray(values), indices, out)
     return out
 
 
