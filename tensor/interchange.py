@@ -1,26 +1,66 @@
-"""Sharing memory with other array libraries by DLPack.
+"""What other array libraries do with a Tensor: numpy's functions, and memory by DLPack.
 
 Source: the Python array API standard, 2023.12, data interchange.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from micro.vocab import VOCAB
 
 from .dtypes import as_array
 
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-__all__ = ["CPU", "capsule", "from_dlpack"]
+__all__ = ["CPU", "capsule", "from_dlpack", "op_of"]
 
 # The device of every Tensor: its type and its number.
 CPU: Final = (1, 0)
 
 # Types of memory that this processor can read: its own, and what CUDA and ROCm have pinned.
 _READABLE: Final = {1, 3, 11}
+
+
+# numpy's functions that are ops here. Where the names differ, both are given.
+_UFUNCS: Final[Mapping[str, str]] = {
+    **{name: name for name in VOCAB},
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "div",
+    "negative": "neg",
+    "power": "pow",
+    "absolute": "abs",
+    "arctan": "atan",
+    "rint": "round",
+    "invert": "bitwise_not",
+    "equal": "eq",
+    "not_equal": "ne",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+}
+
+
+def op_of(ufunc: np.ufunc, method: str, kwargs: Mapping[str, Any]) -> str:
+    """Return the name of the op that numpy's ``ufunc``, called with a Tensor, stands for.
+
+    Raises:
+        TypeError: there is none, or it is called in another way.
+    """
+    name = _UFUNCS.get(ufunc.__name__)
+    if name is None or method != "__call__" or kwargs:
+        raise TypeError(
+            f"numpy's {ufunc.__name__}{'' if method == '__call__' else '.' + method} "
+            f"{'with ' + ', '.join(kwargs) + ' ' if kwargs else ''}has no counterpart for a "
+            "Tensor; use an op of this library, or tensor.detach().numpy()"
+        )
+    return name
 
 
 def capsule(

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
-from micro.vocab import VOCAB
-
 from . import interchange
 from .composite import Composite
 from .dtypes import as_array, as_dtype, float32, float64
@@ -452,14 +450,7 @@ class Tensor(InPlace, Composite):
         return interchange.CPU
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        name = _UFUNCS.get(ufunc.__name__)
-        if name is None or method != "__call__" or kwargs:
-            raise TypeError(
-                f"numpy's {ufunc.__name__}{'' if method == '__call__' else '.' + method} "
-                f"{'with ' + ', '.join(kwargs) + ' ' if kwargs else ''}has no counterpart for a "
-                "Tensor; use an op of this library, or tensor.detach().numpy()"
-            )
-        return recorded(name)(*inputs)
+        return recorded(interchange.op_of(ufunc, method, kwargs))(*inputs)
 
     def item(self) -> Any:
         """Return the only element as a Python number.
@@ -571,27 +562,6 @@ class Tensor(InPlace, Composite):
             "a Tensor is not pickled, because loading a pickle runs what it says; "
             "save tensor.detach().numpy() with numpy.save or safetensors"
         )
-
-
-# numpy's functions that are ops here. Where the names differ, both are given.
-_UFUNCS: Mapping[str, str] = {
-    **{name: name for name in VOCAB},
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "div",
-    "negative": "neg",
-    "power": "pow",
-    "absolute": "abs",
-    "arctan": "atan",
-    "rint": "round",
-    "invert": "bitwise_not",
-    "equal": "eq",
-    "not_equal": "ne",
-    "less": "lt",
-    "less_equal": "le",
-    "greater": "gt",
-    "greater_equal": "ge",
-}
 
 
 def from_numpy(array: Array) -> Tensor:
