@@ -111,6 +111,16 @@ def test_a_lesson_is_told_its_number_and_the_file(make: Make, project: Path) -> 
         assert calls(project)[-1].split() == f"demos/walkthroughs/lesson.py {options}".split()
 
 
+@pytest.mark.parametrize(("status", "fails"), [(0, False), (1, False), (2, True)])
+def test_an_exercise_that_is_not_right_yet_is_no_failure_of_make(
+    make: Make, project: Path, status: int, fails: bool
+) -> None:
+    python = f"{STAND_IN}case $* in *lesson.py*) exit {status};; esac\n"
+    done = make("lesson", "N=3", "FILE=mine.py", python=python)
+    assert (done.returncode != 0) is fails
+    assert ("Error" in done.stderr) is fails
+
+
 def test_the_notebooks_are_run_by_a_target_of_their_own(make: Make, project: Path) -> None:
     assert make("notebooks", "ARGS=1 3").returncode == 0
     assert calls(project) == ["+ --editable .[lessons]", "demos/walkthroughs/notebooks.py 1 3"]

@@ -90,9 +90,9 @@ show(
 # |---|---|---|
 # | one side, float64 | about 1e-8 | about 1e-8 |
 # | both sides, float64 | about 1e-5 | about 1e-10 |
-# | both sides, float32 | about 1e-2 | about 1e-5 |
+# | both sides, float32 | about 5e-3 | about 1e-5 |
 #
-# So: **both sides, float64, eps near 1e-6.** In float32 with eps = 1e-6 the quotient is noise.
+# So: **both sides, float64, eps near 1e-6.** In float32 with eps = 1e-6 hardly a digit is right.
 #
 # Differences are good for checking. They are bad for training: a model with a million parameters
 # needs two million calls for one gradient, and gets ten digits at best. The rest of the course

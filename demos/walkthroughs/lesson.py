@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import textwrap
 from pathlib import Path
@@ -48,6 +49,9 @@ def about(lesson: Lesson) -> str:
 def note(text: str) -> None:
     """Tell the process that waits for this one what is going on."""
     print(f"{NOTE}{text}", file=sys.stderr, flush=True)
+
+
+MEMORY = 4 * 2**30  # bytes, for a loop that fills a list without end
 
 
 def report(lesson: Lesson, path: Path) -> int:
@@ -101,6 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.file:
         if not options.here:
             return check(lesson, options.file)
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         status = report(lesson, options.file)
         sys.stdout.flush()
         note(FINISHED)

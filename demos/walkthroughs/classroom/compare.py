@@ -53,7 +53,7 @@ def _mapping_difference(got: Any, wanted: Mapping[Any, Any], tolerance: float) -
         return f"its keys are {short(list(got))}, wanted {short(list(wanted))}"
     for key, value in wanted.items():
         if found := difference(got[key], value, tolerance):
-            return f"at {key}, {found}"
+            return f"{key} differs" if found == DIFFERENT else f"at {key}, {found}"
     return ""
 
 
@@ -64,7 +64,7 @@ def _sequence_difference(got: Any, wanted: Any, tolerance: float) -> str:
         return f"its length is {len(got)}, wanted {len(wanted)}"
     for i, value in enumerate(wanted):
         if found := difference(got[i], value, tolerance):
-            return f"at place {i}, {found}"
+            return f"place {i} differs" if found == DIFFERENT else f"at place {i}, {found}"
     return ""
 
 
@@ -87,6 +87,13 @@ def _close(got: Any, wanted: Any, tolerance: float) -> bool:
 
 def short(value: Any) -> str:
     """A value as a student reads it: few digits, not too long; a dict of arrays in lines."""
+    try:
+        return _shown(value)
+    except Exception:  # noqa: BLE001 - a repr of the student's own, a list that contains itself
+        return f"a {type(value).__name__} that cannot be shown"
+
+
+def _shown(value: Any) -> str:
     if isinstance(value, dict) and any(isinstance(x, (np.ndarray, list)) for x in value.values()):
         return "\n".join(f"{key}: {_cut(_text(entry))}" for key, entry in value.items())
     return _cut(_text(value))

@@ -63,8 +63,7 @@ class Exercise:
         cases: the cases, smallest first.
         mistakes: what people get wrong.
         view: what of the result is compared, from the result and the arguments of the call. It
-            may raise TypeError, ValueError, KeyError, IndexError or AttributeError for a result
-            of another form.
+            raises, whatever it likes, for a result of another form.
         refusals: the exceptions with which truth says that the function has to raise one like it.
         tolerance: how far a number may be off, relative to the largest one wanted.
     """

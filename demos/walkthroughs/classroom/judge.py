@@ -16,12 +16,18 @@ from typing import Any, Final
 from .compare import DIFFERENT, difference, short
 from .exercise import Case, Exercise, Mistake
 
-__all__ = ["LIMIT", "TookTooLong", "Verdict", "explain", "judge", "time_limit"]
+__all__ = [
+    "LIMIT",
+    "TookTooLong",
+    "Verdict",
+    "explain",
+    "judge",
+    "remember_own_file",
+    "time_limit",
+    "where",
+]
 
 LIMIT: Final = 3.0  # seconds that a call may take; what is asked for takes milliseconds
-
-# What a view may raise for a result of another form than it expects.
-_OTHER_FORM: Final = (TypeError, ValueError, KeyError, IndexError, AttributeError)
 
 _HELP: Final[Mapping[type[BaseException], str]] = {
     RecursionError: "A function calls itself again and again. Python stops after about 1,000 "
@@ -186,8 +192,9 @@ def _run(
     except (Exception, SystemExit, TookTooLong) as error:  # noqa: BLE001 - whatever was written
         return Outcome(error=error)
     try:
-        return Outcome(exercise.view(result, *args))
-    except _OTHER_FORM:
+        with time_limit(limit):  # a generator need not end
+            return Outcome(exercise.view(result, *args))
+    except (Exception, TookTooLong):  # noqa: BLE001 - whatever was returned
         return Outcome(error=OtherFormError(short(result), type(result).__name__))
 
 
@@ -220,8 +227,7 @@ def _account(
         case OtherFormError(args=(text, kind)):
             lines += [f"  got     {text}, a {kind}", f"  wanted  {exercise.returns}"]
         case TookTooLong():
-            lines += [f"  did not come to an end within {limit:g} seconds; it was at", ""]
-            lines += where(outcome.error)
+            lines += [f"  did not come to an end within {limit:g} seconds", *where(outcome.error)]
             lines += ["", "What has to happen for that to end, and does it?"]
         case error:
             lines += [*explain(error), f"  wanted  {truth}"]

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Final
 
 from .exercise import Exercise
-from .judge import LIMIT, TookTooLong, Verdict, explain, judge, remember_own_file, time_limit
+from .judge import LIMIT, TookTooLong, Verdict, explain, judge, remember_own_file, time_limit, where
 from .lessons import FOLDER, Lesson, load
 
 __all__ = ["FINISHED", "NOTE", "UnreadableFileError", "begin", "check", "examine", "open_file"]
@@ -78,10 +78,9 @@ def open_file(path: Path, limit: float = LIMIT) -> ModuleType:
         with time_limit(limit):
             return load(path, "student_file")
     except TookTooLong as error:
-        lines = explain(error)[1:]
         raise UnreadableFileError(
-            f"{path} does not come to an end within {limit:g} seconds when it is run; it was",
-            *lines,
+            f"{path} does not come to an end within {limit:g} seconds when it is run.",
+            *where(error),
             "Calls that try things out belong under: if __name__ == '__main__':",
         ) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever was written

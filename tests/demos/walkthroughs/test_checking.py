@@ -149,6 +149,31 @@ def test_a_result_of_another_form_is_told_from_a_wrong_number() -> None:
     assert "  wanted  two numbers" in lines
     assert "its length is 1, wanted 2" in judge.judge(exercise, lambda: [1.0]).lines[-1]
 
+    class Sullen:
+        def __iter__(self) -> Any:
+            raise RuntimeError("no")
+
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+    assert (
+        "  got     a Sullen that cannot be shown, a Sullen" in judge.judge(exercise, Sullen).lines
+    )
+
+
+def test_a_result_that_does_not_end_is_of_another_form() -> None:
+    exercise = classroom.Exercise(
+        "pair", "two numbers", lambda: (1.0, 2.0), (classroom.case(),), (), view=tuple
+    )
+
+    def endless_pair() -> Any:
+        while True:
+            time.sleep(0.01)
+            yield 1.0
+
+    lines = judge.judge(exercise, endless_pair, 0.1).lines
+    assert "  wanted  two numbers" in lines
+
 
 def test_the_time_limit_ends_a_loop_that_catches_every_exception() -> None:
     def stubborn(x: float) -> float:
@@ -196,10 +221,10 @@ def test_the_time_limit_is_gone_after_the_block() -> None:
         ("a", "a", ""),
         ("b", "a", "different"),
         ([1.0], (1.0,), ""),
-        ([1.0, 2.0], [1.0, 3.0], "at place 1, different"),
+        ([1.0, 2.0], [1.0, 3.0], "place 1 differs"),
         ([1.0], [1.0, 3.0], "its length is 1, wanted 2"),
         ({"a": 1.0}, {"a": 1.0}, ""),
-        ({"a": 2.0}, {"a": 1.0}, "at a, different"),
+        ({"a": 2.0}, {"a": 1.0}, "a differs"),
         ({"b": 1.0}, {"a": 1.0}, "its keys are ['b'], wanted ['a']"),
         (np.ones(2), np.ones(2), ""),
         (np.ones(2), np.zeros(2), "the shape is right, the numbers are not"),
@@ -217,6 +242,9 @@ def test_a_difference_is_said_in_a_few_words(got: Any, wanted: Any, said: str) -
 def test_a_long_value_is_shown_in_part() -> None:
     assert len(compare.short(list(range(10_000)))) < 400
     assert compare.short(np.array([0.5, 1 / 3])) == "[0.5, 0.333333]"
+    endless_list: list[Any] = []
+    endless_list.append(endless_list)
+    assert compare.short(endless_list) == "a list that cannot be shown"
     assert compare.short({"a": np.ones(2), "b": True}) == "a: [1, 1]\nb: True"
 
 
@@ -260,9 +288,10 @@ def test_a_solved_file_is_told_what_comes_next(tmp_path: Path) -> None:
         ("import os\nos._exit(0)", "has ended Python itself"),
         ("import sys\nsys.exit()", "left Python by exit()"),
         ("name = input()", "EOFError"),
+        ("x = bytearray(6 * 10**9)", "MemoryError"),
     ],
 )
-def test_a_file_that_ends_python_or_asks_for_input_is_explained(
+def test_a_file_that_ends_python_or_asks_for_too_much_is_explained(
     tmp_path: Path, text: str, said: str
 ) -> None:
     path = tmp_path / "mine.py"
