@@ -18,7 +18,9 @@ PYPROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_
 EXTRAS: Final[dict[str, list[str]]] = PYPROJECT["project"]["optional-dependencies"]
 
 # The modules that exist to use an optional library and are themselves imported lazily.
-BUILT_ON: Final = {"tensor/kernels/fast.py": "numba", "tensor/kernels/jit.py": "numba"}
+BUILT_ON: Final = dict.fromkeys(
+    ("tensor/kernels/fast.py", "tensor/kernels/jit.py", "tensor/kernels/steps.py"), "numba"
+)
 
 # The modules that hold the engine against other libraries, where these are installed.
 PEERS: Final = {"tensor/verify/outside.py": {"mpmath", "torch"}}

@@ -1,9 +1,9 @@
 """Which kernels run: numpy's, or their twins that numba has compiled.
 
-A kernel that is marked ``@accelerated`` may have a twin of the same name in ``jit.py``. The twin is
-looked up at every call, so that the choice can be changed at any time, and numba is imported by
-the first call that needs it. Operands that a twin is not made for are left to numpy: it returns
-``NotImplemented`` then, and has changed nothing.
+A kernel that is marked ``@accelerated`` may have a twin of the same name in ``jit.py`` or
+``steps.py``. The twin is looked up at every call, so that the choice can be changed at any time,
+and numba is imported by the first call that needs it. Operands that a twin is not made for are left
+to numpy: it returns ``NotImplemented`` then, and has changed nothing.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def accelerated(function: Callable[P, R]) -> Callable[P, R]:
 
 def _first(name: str, *args: Any, **kwargs: Any) -> Any:
     """Import the twins, put them in place, and call the one that was wanted."""
-    jit: Any = importlib.import_module(f"{__package__}.jit")
-    found = {known: getattr(jit, known) for known in _accelerated}
+    modules = [importlib.import_module(f"{__package__}.{module}") for module in ("jit", "steps")]
+    found = {twin: getattr(module, twin) for module in modules for twin in module.__all__}
     if _twins:  # nobody has chosen numpy meanwhile
         _twins.update(found)
     return found[name](*args, **kwargs)

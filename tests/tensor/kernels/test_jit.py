@@ -18,7 +18,7 @@ import pytest
 import tensor
 from tensor import Tensor, optim
 from tensor.dispatch import OPS, quietly
-from tensor.kernels import choice, jit, norms, optimizers, reference, scatter
+from tensor.kernels import choice, jit, norms, optimizers, reference, scatter, steps
 from tests.tensor.ops.harness import every, weights_for
 from tests.tensor.ops.table import Sample
 from tests.tensor.ops.test_rules import arguments
@@ -105,13 +105,12 @@ def test_numba_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_every_twin_belongs_to_a_kernel_of_its_name_and_parameters() -> None:
     kernels = (optimizers, reference, norms, scatter)
-    for name in jit.__all__:
+    twins = {name: getattr(module, name) for module in (jit, steps) for name in module.__all__}
+    for name, twin in twins.items():
         (kernel,) = (getattr(module, name) for module in kernels if hasattr(module, name))
-        wanted, found = (
-            list(inspect.signature(f).parameters) for f in (kernel, getattr(jit, name))
-        )
+        wanted, found = (list(inspect.signature(f).parameters) for f in (kernel, twin))
         assert wanted == found, name
-    assert sorted(jit.__all__) == sorted(choice._accelerated)
+    assert sorted(twins) == sorted(choice._accelerated)
 
 
 def test_a_twin_is_asked_first_and_may_leave_operands_to_numpy(
@@ -244,7 +243,7 @@ def test_optimizers_of_half_precision_are_left_to_numpy() -> None:
     work = optimizers.workspace(p.dtype)
     options: dict[str, Any] = {"lr": 0.1, "weight_decay": 0, "maximize": False, "momentum": 0}
     options |= {"dampening": 0, "nesterov": False, "step": 1}
-    assert jit.sweep(optimizers.sgd, p, p.copy(), {}, work, **options) is NotImplemented
+    assert steps.sweep(optimizers.sgd, p, p.copy(), {}, work, **options) is NotImplemented
 
 
 # Layers, bit for bit
