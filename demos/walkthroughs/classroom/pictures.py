@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ import viz
 
 __all__ = ["Picture", "Player", "chart", "player"]
 
+_NO_HISTORY = "<script>history.replaceState = () => {};</script>"
 _DEMOS = Path(__file__).resolve().parent.parent.parent
 
 
@@ -46,10 +48,13 @@ class Player:
         self.page = page
 
     def _repr_html_(self) -> str:
+        # A page within a page has no address to keep the step in, and a cell no file to name.
+        page = self.page.replace("<head>", f"<head>{_NO_HISTORY}", 1)
+        page = re.sub(r"\b\d{6,}\.py:(\d+)", r"the cell, line \1", page)
         return (
             '<iframe title="the backward player" sandbox="allow-scripts" '
             'style="width: 100%; height: 46rem; border: 1px solid #8888" '
-            f'srcdoc="{html.escape(self.page)}"></iframe>'
+            f'srcdoc="{html.escape(page)}"></iframe>'
         )
 
     def __repr__(self) -> str:

@@ -1,11 +1,8 @@
-"""Exercises of lesson 4: a neuron, a loss, a step, a loop.
-
-micro has the ops that are needed: tanh, relu and maximum take Values and numbers.
-"""
+"""Exercises of lesson 4: a neuron, a loss, a step, a loop."""
 
 from collections.abc import Callable
 
-from micro import Value
+from micro import Value, maximum, relu, tanh  # functions of Values and numbers
 
 
 def neuron(w: list[Value], b: Value, x: list[float]) -> Value:

@@ -6,7 +6,7 @@ lesson.
 
 from collections.abc import Callable
 
-from micro import Value, grad  # noqa: F401 - for you
+from micro import Value, grad
 
 
 def derivative(f: Callable[[Value], Value], x: float, n: int) -> float:
