@@ -39,10 +39,9 @@ from tests.faults.catalogue import FAULTS
 from tests.faults.fault import Fault, Tests
 from tests.structure import ROOT
 
-__all__ = ["Finding", "main", "planted", "scratch", "tried"]
+__all__ = ["Copy", "Finding", "main", "planted", "scratch", "tried"]
 
 TITLE: Final = "Planted faults"
-PATIENCE: Final = 600  # seconds for the tests of one fault
 LEFT_OUT: Final = shutil.ignore_patterns(
     *(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", ".prove", "*.egg-info", "results")
 )
@@ -59,23 +58,54 @@ class Finding:
     seconds: float
 
 
+class Copy:
+    """A copy of the project, and a process that runs tests in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # No bytecode: that of a source changed within a second would be taken for up to date.
+        own = {"PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONSAFEPATH": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, str(path / "tests/faults/nursery.py")],
+            cwd=path,
+            env={**os.environ, **own},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def pytest(self, arguments: Sequence[str], kernels: str) -> tuple[int, str]:
+        """The exit status and the output of pytest."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        output = self.path.parent / "output"
+        job = {"arguments": [*arguments], "output": str(output), "kernels": kernels}
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+        status = self.process.stdout.readline()
+        return int(status or 3), output.read_text("utf-8")
+
+
 @contextmanager
-def scratch() -> Iterator[Path]:
+def scratch() -> Iterator[Copy]:
     """A copy of the project that is thrown away."""
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
-        copy = Path(folder) / "project"
-        shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
-        yield copy
+        path = Path(folder) / "project"
+        shutil.copytree(ROOT, path, ignore=LEFT_OUT)
+        copy = Copy(path)
+        with copy.process:
+            yield copy
+            assert copy.process.stdin is not None
+            copy.process.stdin.close()
 
 
 @contextmanager
-def planted(fault: Fault, copy: Path) -> Iterator[None]:
+def planted(fault: Fault, copy: Copy) -> Iterator[None]:
     """The copy with a fault in it, for as long as the block lasts.
 
     Raises:
         LookupError: the source is not what the fault was written for.
     """
-    path = copy / fault.path
+    path = copy.path / fault.path
     source = path.read_text("utf-8")
     path.write_text(fault.applied(source), "utf-8")
     try:
@@ -84,38 +114,23 @@ def planted(fault: Fault, copy: Path) -> Iterator[None]:
         path.write_text(source, "utf-8")
 
 
-def tried(arguments: Tests, copy: Path, kernels: str = "numpy") -> str:
+def tried(arguments: Tests, copy: Copy, kernels: str = "numpy") -> str:
     """The first test of a copy of the project that fails, or "".
 
     Raises:
         RuntimeError: no test ran, or pytest was ended by something else.
     """
-    # No bytecode: that of a source changed within a second would be taken for up to date.
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(copy),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "SMOLGRAD_KERNELS": kernels,
-    }
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, *arguments],
-        cwd=copy,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
-    if done.returncode == 0:
+    options = ("-x", "-q", "-rfE", "-p", "no:cacheprovider")
+    status, output = copy.pytest((*options, *arguments), kernels)
+    if status == 0:
         return ""
-    failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
-    if failed is None or done.returncode > 2:
-        raise RuntimeError(f"{' '.join(arguments)}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+    failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", output, re.MULTILINE)
+    if failed is None or status > 2:
+        raise RuntimeError(f"{' '.join(arguments)}: {output[-2000:]}")
     return failed[1]
 
 
-def examined(fault: Fault, copy: Path, mapped_only: bool) -> Finding:
+def examined(fault: Fault, copy: Copy, mapped_only: bool) -> Finding:
     """What the tests find of one fault."""
     begun, suite = time.perf_counter(), "mapped"
     with planted(fault, copy):
@@ -148,7 +163,7 @@ def survey(faults: Sequence[Fault], mapped_only: bool, jobs: int, state: Path) -
         kept.write_text(json.dumps(asdict(finding)), "utf-8")
         return finding
 
-    copies: SimpleQueue[Path] = SimpleQueue()  # one for each worker
+    copies: SimpleQueue[Copy] = SimpleQueue()  # one for each worker
     with ExitStack() as stack:
         for _ in range(jobs):
             copies.put(stack.enter_context(scratch()))

@@ -6,6 +6,7 @@ import ast
 import csv
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -82,9 +83,9 @@ def test_there_are_sixty_faults_and_every_part_has_some() -> None:
 
 
 @pytest.fixture(scope="module")
-def copy() -> Path:
-    with run.scratch() as path:
-        yield path
+def copy() -> Iterator[run.Copy]:
+    with run.scratch() as found:
+        yield found
 
 
 TRIED: Final = [
@@ -95,10 +96,10 @@ TRIED: Final = [
 
 
 @pytest.mark.parametrize("fault", TRIED, ids=lambda fault: fault.path)
-def test_a_fault_is_planted_in_a_copy_and_caught(fault: Fault, copy: Path) -> None:
+def test_a_fault_is_planted_in_a_copy_and_caught(fault: Fault, copy: run.Copy) -> None:
     finding = run.examined(fault, copy, mapped_only=True)
     assert finding.caught_by.startswith("tests/") and finding.suite == "mapped"
-    assert (copy / fault.path).read_text("utf-8") == SOURCES[fault.path]
+    assert (copy.path / fault.path).read_text("utf-8") == SOURCES[fault.path]
     assert (ROOT / fault.path).read_text("utf-8") == SOURCES[fault.path]
 
 
@@ -111,12 +112,12 @@ HARMLESS: Final = Fault(
 )
 
 
-def test_what_does_no_harm_is_not_caught(copy: Path) -> None:
+def test_what_does_no_harm_is_not_caught(copy: run.Copy) -> None:
     finding = run.examined(HARMLESS, copy, mapped_only=True)
     assert finding.caught_by == ""
 
 
-def test_tests_that_do_not_exist_catch_nothing(copy: Path) -> None:
+def test_tests_that_do_not_exist_catch_nothing(copy: run.Copy) -> None:
     with pytest.raises(RuntimeError, match=r"\d deselected"):
         run.tried(named("micro/test_optim", "no_such_name"), copy)
 
@@ -127,7 +128,7 @@ def test_a_program_without_survivors_is_content_and_remembers(
     outcomes = {"caught": "tests/test_a.py::test_b", "missed": ""}
     tried: list[str] = []
 
-    def examined(fault: Fault, copy: Path, mapped_only: bool) -> run.Finding:
+    def examined(fault: Fault, copy: run.Copy, mapped_only: bool) -> run.Finding:
         tried.append(fault.breaks)
         return run.Finding(fault.path, fault.breaks, outcomes[fault.breaks], "mapped", 1.0)
 
