@@ -17,7 +17,6 @@ import mpmath  # noqa: F401
 import pytest
 import torch  # noqa: F401
 
-
 PATIENCE: Final = 1_800  # seconds
 
 

@@ -171,7 +171,7 @@ FAULTS: Final = [
         "attrs[name] = tuple(value)  # what",
         "attrs[name] = value  # what",
         "a list that the caller changes later changes the gradient",
-        named("tensor/ops/test_behaviours", "list_given"),
+        named("tensor/engine/test_versions", "list_given"),
     ),
     Fault(
         _DISPATCH,
@@ -251,7 +251,7 @@ FAULTS: Final = [
         "return masked(np.asarray(b), ~cond)",
         "return masked(np.asarray(b), cond)",
         "where with a zero takes the wrong side",
-        named("tensor/ops/test_behaviours", "choice_of_zero"),
+        named("tensor/ops/test_elementwise", "choice_of_zero"),
     ),
     Fault(
         _REFERENCE,
@@ -307,7 +307,7 @@ FAULTS: Final = [
         "np.add.at(out, places.reshape(-1), values.reshape(-1))",
         "out[places.reshape(-1)] = values.reshape(-1)",
         "= for +=: elements read twice count once",
-        named("tensor/ops/test_behaviours", "read_twice or twin"),
+        named("behaviours/test_shapes_and_indexing", "read_twice or twin"),
     ),
     Fault(
         _SCATTER,

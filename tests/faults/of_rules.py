@@ -85,7 +85,7 @@ _rule(
     "flat = (a == 0) * (b >= 0)",
     "flat = (a == 0) * (b > 0)",
     "> for >=: the slope of 0 ** 0 by its exponent",
-    named("tensor/ops/test_behaviours", "powers_at_zero or power_of_zero"),
+    named("behaviours/test_kinks", "pow"),
 )
 _rule(
     "elementwise",
@@ -134,7 +134,7 @@ _rule(
     "xp.where(out <= 0, 0.0, g))",
     "xp.where(out < 0, 0.0, g))",
     "< for <=: the slope of relu at 0",
-    named("tensor/ops/test_behaviours", "slopes_at_points_without_one"),
+    named("behaviours/test_kinks", "relu"),
 )
 _rule(
     "elementwise",
@@ -169,7 +169,7 @@ _rule(
     "b=lambda xp, g, a, b: xp.where(a == b, g / 2, xp.where(b < a, 0.0, g)),",
     "b=lambda xp, g, a, b: xp.where(a == b, g, xp.where(b < a, 0.0, g)),",
     "a tie counted one and a half times",
-    named("tensor/ops/test_behaviours", "equal_operands_share"),
+    named("behaviours/test_numbers", "equal_operands_share"),
 )
 _rule(
     "elementwise",
@@ -256,7 +256,7 @@ _rule(
     "share = xp.exp(a - xp.where(total == -math.inf, 0.0, total))",
     "share = xp.exp(a - total)",
     "a row of -inf has the gradient nan",
-    named("tensor/ops/test_behaviours", "logsumexp"),
+    named("behaviours/test_numbers", "logsumexp"),
 )
 
 # Products
