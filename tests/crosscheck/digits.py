@@ -188,7 +188,7 @@ def summary(figures: Sequence[Figure]) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status says whether every op keeps to its limits."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--points", type=int, default=300, help="of each elementwise op")
+    parser.add_argument("--points", type=int, default=100, help="of each elementwise op")
     parser.add_argument("--seed", type=int, default=0, help="where the points are drawn")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--out", type=Path, default=ROOT / "results", help="folder of the figures")

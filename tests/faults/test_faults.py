@@ -117,9 +117,21 @@ def test_what_does_no_harm_is_not_caught(copy: run.Copy) -> None:
     assert finding.caught_by == ""
 
 
-def test_tests_that_do_not_exist_catch_nothing(copy: run.Copy) -> None:
-    with pytest.raises(RuntimeError, match=r"\d deselected"):
-        run.tried(named("micro/test_optim", "no_such_name"), copy)
+@pytest.mark.parametrize("tests", [named("micro/test_optim", "no_such_name"), named("no_file")])
+def test_tests_that_do_not_exist_catch_nothing(tests: tuple[str, ...], copy: run.Copy) -> None:
+    assert run.tried(tests, copy) == ""
+
+
+def test_a_run_that_is_ended_by_something_else_is_an_error(copy: run.Copy) -> None:
+    code = Fault(
+        "micro/optim.py",
+        "from micro import fields\n",
+        "from micro import fields\nimport os\nos._exit(7)\n",
+        "the process",
+        named("micro/test_optim"),
+    )
+    with pytest.raises(RuntimeError, match="test_optim"):
+        run.examined(code, copy, mapped_only=True)
 
 
 def test_a_program_without_survivors_is_content_and_remembers(
