@@ -36,7 +36,7 @@ class Fault(NamedTuple):
         Those of numpy start faster. The everyday suite holds the compiled ones to them, bit for
         bit, so that a fault in either is seen on both.
         """
-        return "numba" if self.path == "tensor/kernels/jit.py" else "numpy"
+        return "numba" if self.path == "tensor/kernels/steps.py" else "numpy"
 
     def applied(self, source: str) -> str:
         """The source with the fault in it.

@@ -9,7 +9,7 @@ from tests.faults.fault import Fault, elementwise_op, named
 __all__ = ["FAULTS"]
 
 _KERNELS: Final = "tensor/kernels/optimizers.py"
-_COMPILED: Final = "tensor/kernels/jit.py"
+_COMPILED: Final = "tensor/kernels/steps.py"
 _TRAJECTORIES: Final = named("tensor/optim/test_trajectories")
 _OPS: Final = "micro/ops.py"
 _VALUE: Final = "micro/value.py"
