@@ -190,6 +190,17 @@ def test_index_put_adds_up_where_that_is_asked_for() -> None:
     np.testing.assert_array_equal(gz, weights(3).data[[0, 2, 0, 0]])
 
 
+def test_index_put_adds_where_no_place_comes_twice() -> None:
+    x, v = leaf(4), leaf(2, seed=1)
+    y = x * 1
+    y.index_put_((np.array([True, False, True, False]),), v, accumulate=True)
+    np.testing.assert_array_equal(y.data, x.data + np.array([v.data[0], 0, v.data[1], 0]))
+    w = weights(4)
+    gx, gv = grad((y * w).sum(), [x, v])
+    np.testing.assert_array_equal(gx, w)
+    np.testing.assert_array_equal(gv, w.data[[0, 2]])
+
+
 @cases(
     "write",
     {
