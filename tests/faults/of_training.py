@@ -235,7 +235,7 @@ FAULTS: Final = [
         "gradients[x] = d if old is None else old + d",
         "gradients[x] = d",
         "= for +=: the last use of a Value replaces the others",
-        named("micro/test_value", "waits or doublings or quotient"),
+        (*named("micro/test_value"), "tests/behaviours/test_graph.py"),
     ),
     Fault(
         _VALUE,
@@ -263,7 +263,7 @@ FAULTS: Final = [
         "            stack.append((node,))\n",
         "            order.append(node)\n",
         "another order than the topological one",
-        named("micro/test_value", "waits or quotient"),
+        (*named("micro/test_value"), "tests/behaviours/test_graph.py"),
     ),
     # the scalar engine: optimizers
     Fault(
