@@ -33,6 +33,7 @@ from tests.crosscheck import draws, generate
 from tests.crosscheck.bounds import C
 from tests.crosscheck.check import OUTLIERS, Disagreement, Report, check, check_exact, shrunk
 from tests.crosscheck.generate import NoProgramError, draw, pairs
+from tests.crosscheck.page import with_section
 from tests.crosscheck.programs import Program
 from tests.structure import ROOT
 
@@ -237,16 +238,10 @@ def _machine(jobs: int) -> dict[str, Any]:
     }
 
 
-def readable(proof: dict[str, Any]) -> str:
-    """The figures as a page."""
+def sections(proof: dict[str, Any]) -> dict[str, str]:
+    """The figures as sections of a page, by title."""
     random, exact, machine = (proof[k] for k in ("random programs", "exact programs", "machine"))
-    lines = [
-        "# Proof",
-        "",
-        "Made by `make prove`; all figures are in [proof.json](proof.json).",
-        "",
-        "## Random programs in three engines",
-        "",
+    in_three = [
         (
             "Programs of a few steps over the whole vocabulary go through `micro` (expanded to "
             "single numbers), `tensor` and PyTorch: values, gradients, second derivatives; float64 "
@@ -278,9 +273,8 @@ def readable(proof: dict[str, Any]) -> str:
         "PyTorch's own derivatives of some ops go beyond the bound:",
         "",
         *(f"- `{op}`: {outlier.reason}" for op, outlier in OUTLIERS.items()),
-        "",
-        "## Exact arithmetic",
-        "",
+    ]
+    bits = [
         (
             "Rational ops on short binary fractions, where nothing rounds: `Fraction` and float in "
             "`micro`, both precisions of `tensor` and PyTorch, two orders, no tolerance."
@@ -291,19 +285,24 @@ def readable(proof: dict[str, Any]) -> str:
         f"| programs in which nothing rounds | {exact['exact']:,} of {exact['drawn']:,} drawn |",
         f"| in which any bit differs | {exact['failure count']} |",
         f"| ops | {exact['ops']}, the rarest called {exact['calls of the rarest op']:,} times |",
-        "",
-        "## Where",
+    ]
+    where = [
+        "Made by `make prove`; all figures are in [proof.json](proof.json).",
         "",
         "| what | value |",
         "|---|---|",
         *(f"| {what} | {value} |" for what, value in machine.items()),
         f"| seeds | {random['seeds'][0]:,} to {random['seeds'][1]:,} |",
     ]
-    failures = [*random["failures"], *exact["failures"]]
-    for failure in failures:
-        lines += ["", f"## Seed {failure['seed']}: {failure['what']}", "", "```python"]
-        lines += [failure["program"], "```"]
-    return "\n".join([*lines, ""])
+    for lines, failures in ((in_three, random["failures"]), (bits, exact["failures"])):
+        for failure in failures:
+            lines += ["", f"### Seed {failure['seed']}: {failure['what']}", "", "```python"]
+            lines += [failure["program"], "```"]
+    return {
+        "Random programs in three engines": "\n".join(in_three),
+        "Exact arithmetic": "\n".join(bits),
+        "Where the programs ran": "\n".join(where),
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -323,7 +322,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     path = options.out / "proof.json"
     before = json.loads(path.read_text("utf-8")) if path.exists() else {}
     path.write_text(json.dumps(before | proof, indent=1) + "\n", "utf-8")
-    (options.out / "proof.md").write_text(readable(proof), "utf-8")
+    page = options.out / "proof.md"
+    text = page.read_text("utf-8") if page.exists() else "# Proof\n"
+    for title, section in sections(proof).items():
+        text = with_section(text, title, section)
+    page.write_text(text, "utf-8")
     wrong = sum(proof[f"{kind} programs"]["failure count"] for kind in BLOCKS)
     sys.stdout.write(f"{wrong} unexplained differences; see {options.out / 'proof.md'}\n")
     return int(wrong > 0)

@@ -61,7 +61,13 @@ def test_a_block_that_was_cut_short_is_done_again(tmp_path: Path) -> None:
 def test_figures_of_others_are_kept(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "results/proof.json").write_text('{"digits": {"worst": 1}}', "utf-8")
-    assert run(tmp_path, programs=4)[1]["digits"] == {"worst": 1}
+    page = tmp_path / "results/proof.md"
+    page.write_text("# Proof\n\n## Other\n\ntext\n", "utf-8")
+    for _ in range(2):
+        assert run(tmp_path, programs=4)[1]["digits"] == {"worst": 1}
+    text = page.read_text("utf-8")
+    assert text.startswith("# Proof\n\n## Other\n\ntext\n\n## Random programs")
+    assert text.count("\n## ") == 4
 
 
 def test_a_fault_fails_the_run_and_is_shown_as_a_small_program(
