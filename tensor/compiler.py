@@ -281,11 +281,8 @@ def compile(
     [2.0, 0.0]
     >>> scaled(tensor.Tensor([3.0, -3.0])).tolist()
     [6.0, 0.0]
-    >>> print(scaled.programs[0])
-    scaled(x0: float32[2]):
-      %0: float32[2] = mul(2.0, x0)
-      %1: float32[2] = relu(%0)
-      return %1
+    >>> len(scaled.programs)
+    1
     """
     if function is None:
         return functools.partial(compile, check=check, cache_size=cache_size)
