@@ -458,7 +458,6 @@ def main(options: Options) -> None:
     result: dict[str, Any] = {
         "command": command(),
         **environment(threads, ("numpy", "torch", "jax", "autograd", "smolgrad")),
-        "kernels": tensor.kernels_in_use(),
         "repeats": options.repeats,
         "absent": missing,
         "rows": [],

@@ -9,7 +9,8 @@ ways to do it, timed in turn over numbers of rows and sizes of the table:
   one-hot   a (table, rows) matrix of zeros and ones times the rows
   sort      rows sorted by index, and np.add.reduceat over each run of equals
 
-and beside them the engine, which takes the second way up to a limit and the third above.
+and beside them the engine: a loop that numba compiles where that is installed, otherwise
+the second way up to a limit and the third above.
 All are first checked to give the same sums.
 """
 

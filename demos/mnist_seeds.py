@@ -161,14 +161,14 @@ def plot(rows: list[dict[str, Any]], summary: dict[str, Any], stem: Path) -> lis
         ax.plot(
             [100 * row[name] for row in first],
             label=f"{label}, mean {mean:.2f}%",
-            **{**style, "linestyle": "none", "markersize": 7},
+            **{**style, "linestyle": "none", "markersize": 8, "markerfacecolor": "none"},
         )
         ax.axhline(mean, color=style["color"], linestyle=style["linestyle"], linewidth=0.8)
     ticks = [f"seed {row['seed']}\nthreads {row['threads']}" for row in first]
     ax.set_xticks(range(len(first)), ticks)
     ax.set(title=f"Test accuracy on {summary['data']}", ylabel="per cent")
-    ax.margins(0.08, 0.3)
-    ax.legend()
+    ax.margins(0.08, 0.15)
+    drawing.legend(loc="outside lower center")
     return save_figure(drawing, stem)
 
 

@@ -20,6 +20,8 @@ import numpy as np
 import threadpoolctl
 from tqdm import tqdm
 
+import tensor
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -97,7 +99,7 @@ def limit_threads(threads: int | None) -> int:
 
 
 def environment(threads: int, packages: Iterable[str] = ("numpy",)) -> dict[str, Any]:
-    """Return what a figure may depend on: processor, threads, load average and versions."""
+    """Return what a figure may depend on: processor, threads, load average, kernels, versions."""
     versions = {"python": platform.python_version()}
     for package in packages:
         try:
@@ -115,6 +117,7 @@ def environment(threads: int, packages: Iterable[str] = ("numpy",)) -> dict[str,
         "cores": len(os.sched_getaffinity(0)),
         "processor": _processor(),
         "blas": blas[0] if blas else "unknown",
+        "kernels": tensor.kernels_in_use(),
         "versions": versions,
     }
 
