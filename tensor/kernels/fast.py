@@ -6,7 +6,6 @@ that the ops call themselves, so that the bits are the same.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ import numpy as np
 from ..graph import Array
 from ..shapes import reduced, size
 from . import jit
-from .into import Call, Room, is_wide
+from .into import Call, Room
 from .scatter import check_rows
 
 __all__ = ["FAST", "exact", "layer_norm_backward"]
@@ -23,66 +22,9 @@ __all__ = ["FAST", "exact", "layer_norm_backward"]
 FAST: Final[dict[str, Callable[..., list[Call] | None]]] = {}
 
 
-@jit._exact
-def _outer_loop(a: Any, b: Any, out: Any) -> None:
-    for i in range(len(a)):
-        x = a[i]
-        for j in range(len(b)):
-            out[i, j] = x * b[j]
-
-
-TILE: Final = 16
-
-
-@jit._exact
-def _finish_transposed_loop(product: Any, bias: Any, relu: Any, out: Any) -> None:
-    """Write a transposed product, with the bias and the activation, to ``out``, tile by tile."""
-    zero = out.dtype.type(0)
-    rows, width = out.shape
-    tile = np.empty((TILE, TILE), out.dtype)
-    for k in range(0, width, TILE):
-        across = min(TILE, width - k)
-        for h in range(0, rows, TILE):
-            down = min(TILE, rows - h)
-            for j in range(across):
-                b = bias[k + j]
-                for i in range(down):
-                    x = product[k + j, h + i] + b
-                    tile[j, i] = zero if relu and x <= zero else x
-            for i in range(down):
-                for j in range(across):
-                    out[h + i, k + j] = tile[j, i]
-
-
 def _fast(builder: Callable[..., list[Call] | None]) -> Callable[..., list[Call] | None]:
     FAST[builder.__name__] = builder
     return builder
-
-
-@_fast
-def linear(
-    attrs: Any, room: Room, out: Array, a: Array, weight: Array, bias: Array | None
-) -> list[Call] | None:
-    activation = attrs["activation"]
-    plain = a.flags.c_contiguous and jit._floating(out, bias)
-    if bias is None or activation not in (None, "relu") or not plain:
-        return None
-    rows = math.prod(a.shape[:-1])
-    a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, len(weight))
-    relu = activation == "relu"
-    if is_wide(out, 128):  # this transposes faster than numpy does
-        product = room("product", out.shape[::-1], out.dtype)
-        return [
-            (np.matmul, (weight, a.T, product)),
-            (_finish_transposed_loop, (product, bias, relu, out)),
-        ]
-    return [(np.matmul, (a, weight.T, out)), (jit._finish_loop, (out, bias, relu))]
-
-
-@_fast
-def matmul(attrs: Any, room: Room, out: Array, a: Array, b: Array) -> list[Call] | None:
-    outer = a.ndim == 2 and b.ndim == 2 and a.shape[1] == 1
-    return [(_outer_loop, (a[:, 0], b[0], out))] if outer and jit._floating(out) else None
 
 
 @_fast

@@ -27,7 +27,6 @@ __all__ = [
     "Room",
     "calls",
     "computed",
-    "is_wide",
     "several",
 ]
 
@@ -148,32 +147,12 @@ def minimum(attrs: Any, room: Room, out: Array, a: Array, b: Array) -> list[Call
 
 @_into
 def relu(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
-    return [(partial(np.maximum, out=out), (a, _zeros(room, a)))]
-
-
-def _zeros(room: Room, a: Array) -> Array:
-    """Return zeros that broadcast to ``a``: a row of them is faster than one number."""
-    return room.filled("zeros", a.shape[-1:], a.dtype, 0)
+    return [(reference.relu, (a, out, room))]
 
 
 @_into
 def sigmoid(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
-    return _sigmoid(room, out, a)
-
-
-def _sigmoid(room: Room, out: Array, a: Array) -> list[Call]:
-    small, below = room("small", a.shape, a.dtype), room("below", a.shape, bool)
-    one = a.dtype.type(1)
-    return [
-        (np.signbit, (a, below)),
-        (np.absolute, (a, small)),
-        (np.negative, (small, small)),
-        (np.exp, (small, small)),
-        (np.copyto, (out, one)),
-        (np.copyto, (out, small, "same_kind", below)),
-        (np.add, (small, one, small)),
-        (np.divide, (out, small, out)),
-    ]
+    return [(reference.sigmoid, (a, out, room))]
 
 
 @_into
@@ -252,41 +231,14 @@ def getitem_adjoint(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] 
 
 @_into
 def matmul(attrs: Any, room: Room, out: Array, a: Array, b: Array) -> list[Call]:
-    if a.ndim == 2 and b.ndim == 2 and a.shape[1] == 1:  # twice as fast as a product of arrays
-        return [(partial(np.einsum, out=out), ("i,j->ij", a[:, 0], b[0]))]
-    if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous:
-        rows = math.prod(a.shape[:-1])
-        a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, out.shape[-1])
-    return [(np.matmul, (a, b, out))]
-
-
-def is_wide(out: Array, most: int = 64) -> bool:
-    """Return whether a layer's result is best computed the other way round, and then transposed.
-
-    A GEMM is slow where its second operand is transposed: of few rows by more than it takes to
-    transpose its result, up to ``most`` rows.
-    """
-    return 2 <= len(out) <= most and out.shape[1] >= 128
+    return [(reference.matmul, (a, b, out))]
 
 
 @_into
 def linear(
     attrs: Any, room: Room, out: Array, a: Array, weight: Array, bias: Array | None
-) -> list[Call] | None:
-    if not a.flags.c_contiguous:
-        return None
-    rows = math.prod(a.shape[:-1])
-    a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, len(weight))
-    found: list[Call]
-    if bias is not None and is_wide(out):
-        product = room("product", out.shape[::-1], out.dtype)
-        found = [(np.matmul, (weight, a.T, product)), (np.add, (product.T, bias, out))]
-    else:
-        found = [(np.matmul, (a, weight.T, out))]
-        if bias is not None:
-            found.append((np.add, (out, bias, out)))
-    activation = attrs["activation"]
-    return found + (INTO[activation](None, room, out, out) or [] if activation else [])
+) -> list[Call]:
+    return [(reference.linear, (a, weight, bias, attrs["activation"], out, room))]
 
 
 @_into

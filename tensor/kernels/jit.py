@@ -29,9 +29,11 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_backward",
     "finish",
+    "finish_turned",
     "log_softmax",
     "normalize_rows",
     "normalize_rows_backward",
+    "product",
     "softmax",
     "sum",
 ]
@@ -70,7 +72,27 @@ def _floating(a: Array, *others: Array | None) -> bool:
     return a.dtype in (SINGLE, DOUBLE) and _alike(a.dtype, a, *others)
 
 
-# Layers of matrices.
+# Products and layers of matrices.
+
+
+@_exact
+def _outer_loop(a: Any, b: Any, out: Any) -> None:
+    for i in range(len(a)):
+        x = a[i]
+        for j in range(len(b)):
+            out[i, j] = x * b[j]
+
+
+def product(a: Array, b: Array, out: Array | None = None) -> Any:
+    """Return ``a @ b`` of matrices: an outer product here, all others by BLAS."""
+    if a.shape[1] != 1:
+        return np.matmul(a, b, out)
+    if out is None:
+        out = np.empty((len(a), b.shape[1]), a.dtype)
+    if not _floating(out):
+        return NotImplemented
+    _outer_loop(np.ascontiguousarray(a[:, 0]), np.ascontiguousarray(b[0]), out)
+    return out
 
 
 @_exact
@@ -83,11 +105,44 @@ def _finish_loop(out: Any, bias: Any, relu: Any) -> None:
             row[j] = zero if relu and x <= zero else x
 
 
-def finish(out: Array, bias: Array | None, activation: str | None) -> Any:
+def finish(out: Array, bias: Array | None, activation: str | None, room: Any = None) -> Any:
     """Add the bias to a product and apply the activation, in place."""
     if bias is None or activation not in (None, "relu") or not _floating(out, bias):
         return NotImplemented
     _finish_loop(out, bias, activation == "relu")
+    return None
+
+
+TILE: Final = 16
+
+
+@_exact
+def _finish_turned_loop(turned: Any, bias: Any, relu: Any, out: Any) -> None:
+    """Write a product's transpose, with bias and activation, to ``out``, tile by tile."""
+    zero = out.dtype.type(0)
+    rows, width = out.shape
+    tile = np.empty((TILE, TILE), out.dtype)
+    for k in range(0, width, TILE):
+        across = min(TILE, width - k)
+        for h in range(0, rows, TILE):
+            down = min(TILE, rows - h)
+            for j in range(across):
+                b = bias[k + j]
+                for i in range(down):
+                    x = turned[k + j, h + i] + b
+                    tile[j, i] = zero if relu and x <= zero else x
+            for i in range(down):
+                for j in range(across):
+                    out[h + i, k + j] = tile[j, i]
+
+
+def finish_turned(
+    turned: Array, bias: Array, activation: str | None, out: Array, room: Any = None
+) -> Any:
+    """Write the transpose of a product, with bias and activation, to ``out``."""
+    if activation not in (None, "relu") or not _floating(out, bias, turned):
+        return NotImplemented
+    _finish_turned_loop(turned, bias, activation == "relu", out)
     return None
 
 

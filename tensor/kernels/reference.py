@@ -10,24 +10,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from ..graph import Array
-from .choice import accelerated
+from .choice import accelerated, kernels_in_use
 from .half import in_single
 from .scatter import check_rows
 from .special import erf
 
 __all__ = [
     "ACTIVATIONS",
+    "Memory",
     "activation_backward",
     "binary_cross_entropy",
     "cross_entropy",
     "cross_entropy_backward",
     "finish",
+    "finish_turned",
+    "fresh",
     "gelu",
+    "is_wide",
     "linear",
     "linear_backward",
     "log_softmax",
@@ -37,6 +41,7 @@ __all__ = [
     "matmul",
     "mean",
     "norm",
+    "product",
     "relu",
     "sigmoid",
     "softmax",
@@ -45,12 +50,23 @@ __all__ = [
     "where",
 ]
 
+# Where a kernel has scratch memory from: a function of a name, a shape and a dtype.
+Memory: TypeAlias = Callable[[str, tuple[int, ...], Any], Array]
+
+
+def fresh(name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+    """Return memory that nothing else has."""
+    return np.empty(shape, dtype)
+
+
 # Elementwise.
 
 
-def relu(a: Array, out: Array | None = None) -> Any:
+def relu(a: Array, out: Array | None = None, room: Memory = fresh) -> Any:
     """Return ``max(a, 0)``; NaN stays NaN."""
-    return np.maximum(a, a.dtype.type(0), out=out)
+    zeros = room("zeros", a.shape[-1:], a.dtype)  # for some processors faster than one number
+    zeros.fill(0)
+    return np.maximum(a, zeros, out=out)
 
 
 def where(cond: Array, a: Any, b: Any) -> Any:
@@ -82,11 +98,18 @@ def masked(a: Array, mask: Array, out: Array | None = None) -> Any:
     return out
 
 
-def sigmoid(a: Array, out: Array | None = None) -> Any:
+def sigmoid(a: Array, out: Array | None = None, room: Memory = fresh) -> Any:
     """Return ``1 / (1 + exp(-a))``, through ``exp(-|a|)``, which overflows nowhere."""
-    small = np.exp(-np.absolute(a))
-    top = np.where(np.signbit(a), small, small.dtype.type(1))
-    return np.divide(top, 1 + small, out=out)
+    small, below = room("small", a.shape, a.dtype), room("below", a.shape, bool)
+    np.signbit(a, below)
+    np.absolute(a, small)
+    np.negative(small, small)
+    np.exp(small, small)
+    top = np.empty(a.shape, a.dtype) if out is None else out
+    top.fill(1)
+    np.copyto(top, small, where=below)
+    np.add(small, small.dtype.type(1), small)
+    return np.divide(top, small, top)
 
 
 @in_single
@@ -103,7 +126,7 @@ def gelu(a: Array, tanh: bool) -> Any:
     return 0.5 * a * (1 + erf(a * math.sqrt(0.5)))
 
 
-def _tanh(a: Array, out: Array | None = None) -> Any:
+def _tanh(a: Array, out: Array | None = None, room: Memory = fresh) -> Any:
     return np.tanh(a, out=out)
 
 
@@ -175,30 +198,75 @@ def _rows(a: Array) -> Array:
     return a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
 
 
-def matmul(a: Array, b: Array) -> Any:
-    """Return ``a @ b``: one product where batches share ``b``, broadcasting for inner size 1."""
-    if a.ndim == 2 and b.ndim == 2 and a.shape[1] == 1:
-        return a * b  # an outer product, which a GEMM is slow at
+@accelerated
+def product(a: Array, b: Array, out: Array | None = None) -> Any:
+    """Return ``a @ b`` of matrices: every such product, eager or planned, is computed here."""
+    if a.shape[1] == 1:  # an outer product, which a GEMM is slow at
+        if out is None:
+            out = np.empty((len(a), b.shape[1]), a.dtype)
+        return np.einsum("i,j->ij", a[:, 0], b[0], out=out)
+    return np.matmul(a, b, out)
+
+
+def matmul(a: Array, b: Array, out: Array | None = None) -> Any:
+    """Return ``a @ b``, in one product where batches share ``b``."""
+    if a.ndim == 2 and b.ndim == 2:
+        return product(a, b, out)
     if a.ndim > 2 and b.ndim == 2:
-        return np.matmul(_rows(a), b).reshape(*a.shape[:-1], b.shape[1])
-    return np.matmul(a, b)
+        result = product(_rows(a), b, None if out is None else _rows(out))
+        return result.reshape(*a.shape[:-1], b.shape[1])
+    return np.matmul(a, b, out)
 
 
-def linear(a: Array, weight: Array, bias: Array | None, activation: str | None) -> Any:
+def is_wide(out: Array) -> bool:
+    """Return whether a layer's result is best computed the other way round, and then turned.
+
+    A GEMM is slow where its second operand is transposed: of few rows by more than it takes to
+    transpose its result. numba's loop does that faster than numpy.
+    """
+    most = 128 if kernels_in_use() == "numba" else 64
+    return 2 <= len(out) <= most and out.shape[1] >= 128
+
+
+def linear(
+    a: Array,
+    weight: Array,
+    bias: Array | None,
+    activation: str | None,
+    out: Array | None = None,
+    room: Memory = fresh,
+) -> Any:
     """Return ``activation(a @ weight.T + bias)``, written over the product in place."""
-    out = np.matmul(_rows(a), weight.T)
-    if bias is not None or activation is not None:
-        finish(out, bias, activation)
-    return out.reshape(*a.shape[:-1], len(weight))
+    if out is None:
+        out = np.empty((*a.shape[:-1], len(weight)), a.dtype)
+    rows, results = _rows(a), _rows(out)
+    if bias is not None and is_wide(results):
+        turned = product(weight, rows.T, room("turned", results.shape[::-1], out.dtype))
+        finish_turned(turned, bias, activation, results, room)
+    else:
+        product(rows, weight.T, results)
+        if bias is not None or activation is not None:
+            finish(results, bias, activation, room)
+    return out
 
 
 @accelerated
-def finish(out: Array, bias: Array | None, activation: str | None) -> None:
+def finish(out: Array, bias: Array | None, activation: str | None, room: Memory = fresh) -> None:
     """Add the bias to a product and apply the activation, in place."""
     if bias is not None:
         np.add(out, bias, out=out)
     if activation is not None:
-        ACTIVATIONS[activation](out, out=out)
+        ACTIVATIONS[activation](out, out, room)
+
+
+@accelerated
+def finish_turned(
+    turned: Array, bias: Array, activation: str | None, out: Array, room: Memory = fresh
+) -> None:
+    """Write the transpose of a product, with bias and activation, to ``out``."""
+    np.add(turned.T, bias, out)
+    if activation is not None:
+        ACTIVATIONS[activation](out, out, room)
 
 
 def linear_backward(
@@ -212,8 +280,8 @@ def linear_backward(
     """Return the gradients of ``linear``; the activation's factor is applied once for all three."""
     rows, total = activation_backward(_rows(g), _rows(out), activation, needs[2])
     return (
-        np.matmul(rows, weight).reshape(a.shape) if needs[0] else None,
-        _transposed_product(rows, _rows(a)) if needs[1] else None,
+        product(rows, weight).reshape(a.shape) if needs[0] else None,
+        product(rows.T, _rows(a)) if needs[1] else None,
         total,
     )
 
@@ -237,11 +305,6 @@ def activation_backward(
         np.multiply(slope, out, out=slope)
         g = np.multiply(g, slope, out=slope)
     return g, sum(g, (0,), False) if summed else None
-
-
-def _transposed_product(a: Array, b: Array) -> Any:
-    """Return ``a.T @ b``; of single rows this is an outer product, which a GEMM is slow at."""
-    return a.T * b if len(a) == 1 else np.matmul(a.T, b)
 
 
 # Softmax and its kin.

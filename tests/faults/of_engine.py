@@ -241,8 +241,8 @@ FAULTS: Final = [
     # kernels
     Fault(
         _REFERENCE,
-        "top = np.where(np.signbit(a), small, small.dtype.type(1))",
-        "top = np.where(np.signbit(a), small.dtype.type(1), small)",
+        "np.copyto(top, small, where=below)",
+        "np.copyto(top, small, where=~below)",
         "swapped branches of sigmoid",
         elementwise_op("sigmoid"),
     ),
@@ -269,8 +269,8 @@ FAULTS: Final = [
     ),
     Fault(
         _REFERENCE,
-        "np.matmul(rows, weight).reshape(a.shape) if needs[0] else None,",
-        "np.matmul(rows, weight).reshape(a.shape) if needs[1] else None,",
+        "product(rows, weight).reshape(a.shape) if needs[0] else None,",
+        "product(rows, weight).reshape(a.shape) if needs[1] else None,",
         "off by one: linear looks at another operand's need",
         named("tensor/ops/test_rules", "linear"),
     ),

@@ -150,6 +150,7 @@ def test_a_layer_that_is_computed_the_other_way_round_is_the_same(
     w, b = (Tensor(rng.normal(size=shape).astype("f")) for shape in ((150, 70), (150,)))
     x = Tensor(rng.normal(size=(rows, 70)).astype("f"))
     found = plan(lambda x: tensor.linear(x, w, b, activation), x)([x])
+    assert found.data.tobytes() == tensor.linear(x, w, b, activation).data.tobytes()
     wanted = tensor.linear(x.double(), w.double(), b.double(), activation)
     # the sum of 70 products, in whatever order
     bound = 70 * np.finfo("f").eps * (np.abs(x.data) @ np.abs(w.data.T)).max()

@@ -267,6 +267,35 @@ def test_bias_and_activation_are_applied_bit_for_bit(
 
 
 @both_dtypes
+@pytest.mark.parametrize("shape", [*SHAPES, (17, 40)])
+@pytest.mark.parametrize("activation", [None, "relu", "tanh", "sigmoid"])
+def test_a_product_is_turned_and_finished_bit_for_bit(
+    activation: str | None, shape: tuple[int, int], dtype: str
+) -> None:
+    plain, bias = numbers(1, shape, dtype, True), numbers(2, shape[1:], dtype, True)
+    turned = np.ascontiguousarray(plain.T)
+    for kernels in choice.KERNELS:
+        expected, out = plain.copy(), np.empty_like(plain)
+        under(kernels, reference.finish, expected, bias, activation)
+        under(kernels, reference.finish_turned, turned, bias, activation, out)
+        assert_same_bits(out, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])
+@pytest.mark.parametrize("shape", [(3, 5), (1, 130), (70, 1), (0, 4), (4, 0)])
+def test_an_outer_product_rounds_once_with_either_kernels(
+    shape: tuple[int, int], dtype: str
+) -> None:
+    m, n = shape
+    a, b = numbers(1, (2 * m, 1), dtype)[::2], numbers(2, (1, 2 * n), dtype)[:, ::2]
+    for kernels, given in itertools.product(choice.KERNELS, (False, True)):
+        out = np.empty((m, n), dtype) if given else None
+        result = under(kernels, reference.product, a, b, out)
+        assert_same_bits(result, a * b)
+        assert out is None or result is out
+
+
+@both_dtypes
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("activation", [None, "relu", "tanh", "sigmoid"])
 def test_the_gradients_of_activation_and_bias_are_those_of_numpy(
