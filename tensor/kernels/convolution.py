@@ -275,7 +275,9 @@ def _product(a: Array, b: Array) -> Array:
 def im2col(a: Array, plane: Plane) -> Array:
     """Return the columns of ``a`` (N, C, H, W): what each tap sees (N, C * taps, steps)."""
     columns = _columns(a, plane, samples_last=False)
-    return columns.reshape(len(a), a.shape[1] * math.prod(plane.taps), math.prod(plane.steps))
+    out = columns.reshape(len(a), a.shape[1] * math.prod(plane.taps), math.prod(plane.steps))
+    # Windows of one element, or a single one, need no rearrangement; the result is a copy even so.
+    return out.copy() if np.may_share_memory(out, a) else out
 
 
 @in_single

@@ -13,7 +13,14 @@ import numpy as np
 
 from micro.value import Value
 from tests.crosscheck.bounds import UNIT, C, bound_of, bounds
-from tests.crosscheck.engines import Outcome, Refused, in_micro, in_tensor, in_torch
+from tests.crosscheck.engines import (
+    Disagreement,
+    Outcome,
+    Refused,
+    in_micro,
+    in_tensor,
+    in_torch,
+)
 from tests.crosscheck.programs import Array, Leaf, Program, Step
 
 __all__ = ["OUTLIERS", "Disagreement", "Outlier", "Report", "check", "check_exact", "shrunk"]
@@ -43,10 +50,6 @@ OUTLIERS: Final = {
     "cumprod": Outlier(0.0, True, "likewise"),
     "binary_cross_entropy": Outlier(1e-12, False, "1e-12 is added to the denominators"),
 }
-
-
-class Disagreement(AssertionError):  # noqa: N818 - the engines', not the program's
-    """The engines differ by more than rounding."""
 
 
 @dataclass

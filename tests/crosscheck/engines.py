@@ -36,7 +36,16 @@ from tests.crosscheck.programs import (
 )
 from tests.tensor.ops.cases import CASES
 
-__all__ = ["Outcome", "Refused", "in_micro", "in_tensor", "in_torch", "refusals", "tensor_call"]
+__all__ = [
+    "Disagreement",
+    "Outcome",
+    "Refused",
+    "in_micro",
+    "in_tensor",
+    "in_torch",
+    "refusals",
+    "tensor_call",
+]
 
 
 @dataclass
@@ -128,6 +137,10 @@ def _leaves(program: Program, dtype: Any) -> list[Tensor]:
     return [Tensor(leaf.array(dtype), requires_grad=leaf.grad) for leaf in program.leaves]
 
 
+class Disagreement(AssertionError):  # noqa: N818 - the engines', not the program's
+    """The engines differ by more than rounding, or one does what no engine may do."""
+
+
 class Refused(Exception):  # noqa: N818 - no fault, but a reason to leave a program aside
     """An engine does not follow a change in place, and says so."""
 
@@ -152,7 +165,16 @@ def in_tensor(program: Program, dtype: Any) -> Outcome:
 
 def _in_tensor(program: Program, dtype: Any) -> Outcome:
     leaves = _leaves(program, dtype)
-    values = run(program, leaves, lambda step, operands: tensor_call(step, operands, dtype))
+
+    def call(step: Step, operands: list[Any]) -> Tensor:
+        result: Tensor = tensor_call(step, operands, dtype)
+        if step.op not in SPECIAL and not VOCAB[step.op].view:
+            for x in operands:
+                if x is not None and np.shares_memory(x.data, result.data):
+                    raise Disagreement(f"{step.op} shares memory and is no view\n{program}")
+        return result
+
+    values = run(program, leaves, call)
     return _differentiated(program, leaves, values, tensor.grad, lambda a: Tensor(a.astype(dtype)))
 
 

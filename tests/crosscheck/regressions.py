@@ -64,4 +64,15 @@ REGRESSIONS: Final[dict[str, Program]] = {
         outputs=(2, 3),
         seed=4,
     ),
+    # Columns of windows of one element are the plane itself: they must be a copy all the same.
+    "what was read before a change in place stays": Program(
+        leaves=(Leaf((1, 1, 2, 2), (1.0, -1.0, 0.5, 2.0)),),
+        steps=(
+            Step("mul", (0, 0)),
+            Step("im2col", (1,), {"kernel_size": (1, 1), "padding": 0, "stride": 1}),
+            Step("mul_", (1, 1), {"copy": False}),
+        ),
+        outputs=(2, 3),
+        seed=5,
+    ),
 }

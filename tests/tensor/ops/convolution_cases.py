@@ -178,6 +178,8 @@ _COLUMNS: Final[list[tuple[tuple[int, ...], dict[str, Any]]]] = [
     ((1, 1, 6, 7), {"kernel_size": [3, 2], "stride": (2, 1), "dilation": (2, 3)}),
     ((1, 2, 3, 3), {"kernel_size": 3, "padding": (2, 1), "stride": 3}),
     ((0, 2, 3, 4), {"kernel_size": 2}),
+    ((2, 3, 2, 2), {"kernel_size": 1}),
+    ((1, 2, 3), {"kernel_size": (2, 3)}),
 ]
 
 

@@ -111,6 +111,15 @@ def test_the_layout_of_the_operands_changes_nothing(name: str) -> None:
                 assert_bit_equal(shared, plain, note)
 
 
+@pytest.mark.parametrize("name", [name for name, spec in VOCAB.items() if not spec.view])
+def test_an_op_that_is_no_view_shares_no_memory(name: str) -> None:
+    for sample, layout in itertools.product(CASES[name].samples, (np.copy, *LAYOUTS.values())):
+        operands = leaves(name, sample, "float64", lambda a, f=layout: from_numpy(f(a)))
+        out = call(name, operands, sample.attrs)
+        for x in operands:
+            assert x is None or not np.shares_memory(out.data, x.data), str(sample)
+
+
 def assert_bit_equal(results: tuple[Array, ...], expected: tuple[Array, ...], note: str) -> None:
     for result, wanted in zip(results, expected, strict=True):
         assert result.dtype == wanted.dtype and result.shape == wanted.shape, note
