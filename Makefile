@@ -25,7 +25,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # one install at a time
-.PHONY: help mnist test test-numpy test-browser prove faults endure check experiments draw lesson notebooks format clean
+.PHONY: help mnist test test-numpy test-browser prove faults mutate endure check experiments draw lesson notebooks format clean
 
 help: ## list the targets
 	@echo "usage: make TARGET [ARGS='options of the program'] [PYTHON=python3.12]"
@@ -50,6 +50,9 @@ prove: $(STAMPS)/test ## hold the engines against each other in full; goes on wh
 
 faults: $(STAMPS)/test ## plant every fault of the catalogue in a copy, and see which test catches it
 	$(RUN) -m tests.faults.run $(ARGS)
+
+mutate: $(STAMPS)/test $(STAMPS)/mutation ## change the calculus in every small way, and see what notices
+	$(RUN) -m tests.mutation.run $(ARGS)
 
 endure: $(STAMPS)/test ## measure long chains, memory over many steps, threads and tasks, two runs
 	$(RUN) -m tests.crosscheck.endurance $(ARGS)

@@ -172,7 +172,7 @@ def _objection_in_program(path: str, folder: str, found: Import) -> str:
         }
         if found.top in COMPARED:
             return "" if found.lazy else f"{found.top} is for a demo's comparisons alone"
-    extras = ("test",) if folder == "tests" else ("fast", "viz", "train", "lessons")
+    extras = ("test", "mutation") if folder == "tests" else ("fast", "viz", "train", "lessons")
     brought = importable(*extras)
     if found.top in sys.stdlib_module_names or found.top in ours | brought:
         return ""
