@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ class Example:
 
     Attributes:
         output: what is drawn.
+        args: what a program is replayed on.
         title: what the drawing is called.
         parameters: as for ``draw``.
         direction: as for ``draw``.
@@ -61,6 +62,7 @@ class Example:
     forms: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})
     zoom: str = ""
     is_played: bool = True
+    args: Sequence[Tensor] = ()
 
     @property
     def look(self) -> dict[str, Any]:
@@ -215,7 +217,14 @@ def program() -> Example:
     """A training step of a 2-4-1 MLP, written down by the ops that it called."""
     step, x, y = training_step()
     traced = tensor.trace(step)(x, y)
-    return Example(traced, "A training step, as it was traced", direction="TB", is_played=False)
+    title = "A training step, as it was traced"
+    return Example(traced, title, direction="TB", is_played=False, args=(x, y))
+
+
+def program_folded() -> Example:
+    """The same, each module in a box, forward and backward."""
+    example = program()
+    return replace(example, forms={"": {"depth": 1}})
 
 
 def program_compiled() -> Example:
@@ -224,7 +233,8 @@ def program_compiled() -> Example:
     compiled = tensor.compile(step)
     compiled(x, y)
     (shorter,) = compiled.programs
-    return Example(shorter, "A training step, compiled", direction="TB", is_played=False)
+    title = "A training step, compiled"
+    return Example(shorter, title, direction="TB", is_played=False, args=(x, y))
 
 
 def training_step() -> tuple[Callable[[Tensor, Tensor], Tensor], Tensor, Tensor]:
@@ -259,6 +269,7 @@ EXAMPLES: tuple[Callable[[], Example], ...] = (
     attention_head,
     not_finite,
     program,
+    program_folded,
     program_compiled,
 )
 
@@ -284,7 +295,7 @@ def drawings(name: str, example: Example) -> list[tuple[str, Drawing]]:
     """The drawings of an example, each with the name of its files."""
     found = []
     for form, options in example.forms.items():
-        drawing = draw(example.output, **example.look, **options)
+        drawing = draw(example.output, *example.args, **example.look, **options)
         found.append((f"{name}{form}", drawing))
         if example.zoom:
             found.append((f"{name}{form}_opened", drawing.zoom(example.zoom)))

@@ -311,13 +311,17 @@ def _loop(
         tuple(outputs),
     )
     kernel = functools.partial(_computed, chain, tuple((r.shape, r.dtype) for r in results), fast)
-    module = group.members[-1].module
+    last = group.members[-1]
     edges = tuple(edge for _, edge, _ in inputs.values())
-    whole = Instruction("loop", edges, {"body": chain}, (), np.dtype(bool), module, kernel=kernel)
+    whole = Instruction(
+        *("loop", edges, {"body": chain}, (), np.dtype(bool), last.module),
+        kernel=kernel,
+        site=last.site,
+    )
     written = [whole]
     for k, result in enumerate(results):
-        part = Instruction(
-            "part", (whole,), {"index": k}, result.shape, result.dtype, kernel=itemgetter(k)
+        part = dataclasses.replace(
+            result, op="part", inputs=(whole,), attrs={"index": k}, kernel=itemgetter(k)
         )
         new[id(result)] = part
         written.append(part)

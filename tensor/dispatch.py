@@ -27,7 +27,7 @@ from .errors import NotOperandError, ShapeError
 from .graph import SYMBOLS, Array, Constant, Edge, Node, Saved, Version, user_site
 from .rules import RULES
 from .tensor import Tensor
-from .tracing import DETAILS, TRACER
+from .tracing import DETAILS, TRACER, writer
 
 __all__ = [
     "OPS",
@@ -385,10 +385,16 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
             _examine(op, result)
         elif result.node is not None and modes.is_recording_sites():
             result.node.site = user_site()
-        details = DETAILS.get()
-        if details is not None and result.node is not None:
-            result.node.keep(out.copy(), details.current)
+        if result.node is not None:
+            _keep_details(result.node, out)
     return result
+
+
+def _keep_details(node: Node, out: Array) -> None:
+    """Note which module called the op; within ``record_details()`` what it yielded, too."""
+    calls = writer()
+    if calls is not None:
+        node.keep(None if DETAILS.get() is None else out.copy(), calls.current)
 
 
 def _is_view(out: Array, a: Array) -> bool:
@@ -407,6 +413,7 @@ def node_of(name: str, inputs: tuple[Any, ...], attrs: Mapping[str, Any], out: A
     assert result.node is not None
     if modes.is_anomaly_enabled() or modes.is_recording_sites():
         result.node.site = user_site()
+    _keep_details(result.node, out)
     return result.node
 
 

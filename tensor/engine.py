@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from operator import attrgetter
 from typing import Any, NoReturn, TypeAlias
 
@@ -23,7 +24,7 @@ from .errors import ShapeError
 from .graph import Array, Constant, Edge, Node, Recipe, Recomputation, Saved
 from .rules import anchored
 from .tensor import Tensor
-from .tracing import TRACER, Pullback
+from .tracing import TRACER, Pullback, writer
 
 __all__ = ["backward", "grad"]
 
@@ -265,6 +266,7 @@ class _Pass:
     def _walk(self) -> None:
         anomaly = modes.is_anomaly_enabled()
         grads, useful = self.grads, self.useful
+        calls = writer() if self.record else None
         for node in self.order:
             g = grads.pop(id(node), None)
             if g is None:
@@ -274,7 +276,11 @@ class _Pass:
             if self.targets is not None or node.retains is not None:
                 self._keep(node, g)
             if useful is None or self._needed(node):
-                self._visit(node, g, anomaly)
+                if calls is None:
+                    self._visit(node, g, anomaly)
+                else:
+                    with calls.going_back(node.module):
+                        self._visit(node, g, anomaly)
                 if not self.keep:
                     node.saved = node.recipe = None
         for key, tensor in self.leaves.items():
@@ -283,7 +289,10 @@ class _Pass:
                 g = self._hooked(tensor._hooks, g, tensor)
                 self.owned.discard(key)
             if self.targets is None or key in self.targets:
-                self.found[key] = (tensor, g if key in self.owned else self._copied(g))
+                if key not in self.owned:
+                    with nullcontext() if calls is None else calls.going_back(calls.owner(tensor)):
+                        g = self._copied(g)
+                self.found[key] = (tensor, g)
 
     def _copied(self, g: Gradient) -> Gradient:
         """Return ``g`` in memory of its own."""

@@ -139,8 +139,7 @@ def folded(program: Program) -> Program:
         out = np.asarray(
             quietly().run(op.kernel, *([arrays] if op.variadic else arrays), **ins.attrs)
         )
-        value = out.item() if out.ndim == 0 else None
-        return Constant(out.shape, out.dtype, value, None, out)
+        return Constant.fixed(out)
 
     return rewritten(program, visit)
 
@@ -175,9 +174,9 @@ def split(program: Program, fast: bool) -> Program:
     def beginning(a: Edge, target: Edge, ins: Instruction) -> list[Instruction]:
         """Return what both have in common."""
         if not shares(a, target, ins):
-            return [Instruction("log_softmax", (a,), {"dim": -1}, a.shape, a.dtype, ins.module)]
+            return [made("log_softmax", a, {"dim": -1}, ins)]
         shifted = hidden("shifted", (a,), {}, a.shape, ins, fast)
-        return [shifted, Instruction("exp", (shifted,), {}, a.shape, a.dtype, ins.module)]
+        return [shifted, made("exp", shifted, {}, ins)]
 
     def shares(a: Edge, target: Edge, ins: Instruction) -> bool:
         kinds = a.dtype == np.float32 and target.dtype == np.int64 and 0 not in a.shape
@@ -223,7 +222,14 @@ def hidden(
     """
     dtype = inputs[0].dtype
     kernel = functools.partial(computed, name, attrs, shape, dtype, fast)
-    return Instruction(name, inputs, attrs, shape, dtype, place.module, kernel=kernel)
+    return Instruction(
+        name, inputs, attrs, shape, dtype, place.module, kernel=kernel, site=place.site
+    )
+
+
+def made(op: str, a: Edge, attrs: Mapping[str, Any], place: Instruction) -> Instruction:
+    """Return an instruction for an elementwise op, or one along rows, in the place of another."""
+    return Instruction(op, (a,), attrs, a.shape, a.dtype, place.module, site=place.site)
 
 
 def merged(program: Program) -> Program:

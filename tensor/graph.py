@@ -84,7 +84,8 @@ class Version:
 class Constant(NamedTuple):
     """An operand that no gradient flows to.
 
-    Its value is kept if it is one number; of others, a copy within ``record_details()``.
+    Its value is kept if it is one number; of others, a copy within ``record_details()``. It is
+    fixed if it belongs to a program, where it is the same whatever the arguments are.
     """
 
     shape: tuple[int, ...]
@@ -92,6 +93,13 @@ class Constant(NamedTuple):
     value: float | int | bool | None = None
     label: str | None = None
     array: Array | None = None
+    is_fixed: bool = False
+
+    @classmethod
+    def fixed(cls, array: Array) -> Constant:
+        """Return what is the same in every replay of a program."""
+        value = array.item() if array.ndim == 0 else None
+        return cls(array.shape, array.dtype, value, None, array, True)
 
     @property
     def op(self) -> str:
@@ -212,21 +220,24 @@ class Node:
         """What a drawing writes in the op's place."""
         return SYMBOLS.get(self.op, self.op)
 
-    def keep(self, value: Array, module: str) -> None:
-        """Keep the numbers of the result, and the name of the module that called the op."""
+    def keep(self, value: Array | None, module: str) -> None:
+        """Keep the numbers of the result, if given, and the name of the module that called it."""
         self._details = (value, module)
 
     @property
     def data(self) -> Array | None:
         """The numbers of the result, if they were kept: in ``record_details()``, or for a rule."""
-        if hasattr(self, "_details"):
+        if hasattr(self, "_details") and self._details[0] is not None:
             return self._details[0]
         saved = (self.saved or {}).get("out")
         return saved.array if saved is not None and saved.is_intact else None
 
     @property
     def module(self) -> str:
-        """The name of the module that called the op, if it was made in ``record_details()``."""
+        """The name of the module that called the op, if that was written down.
+
+        It is in ``record_details()``, and while a Program is traced.
+        """
         return self._details[1] if hasattr(self, "_details") else ""
 
     def scalars(self, g: Any = None, limit: int | None = None) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from . import modes
 from .dispatch import OPS, quietly
 from .errors import ShapeError
-from .graph import Constant
+from .graph import Array, Constant
 from .tensor import Tensor
 from .tracing import TRACER, Argument, Captured, Edge, Instruction, Tracer
 
@@ -40,6 +40,11 @@ class Program:
     instructions: tuple[Instruction, ...]
     outputs: Any
     gradients: tuple[tuple[Argument | Captured, Edge], ...]
+
+    def __post_init__(self) -> None:
+        for leaf, edge in self.gradients:
+            if isinstance(edge, Instruction) and not edge.label:
+                edge.label = f"{leaf.label}.grad"
 
     # A drawing shows a program as one last node, into which all that it yields flows.
     op: ClassVar[str] = "return"
@@ -67,13 +72,49 @@ class Program:
             ShapeError: another shape or dtype.
         """
         given = tensors((args, kwargs))
+        values = self._run(given, None)
+        self._collect(given, values)
+        return mapped(
+            self.outputs,
+            lambda leaf: Tensor._wrap(_value(values, leaf)) if isinstance(leaf, EDGES) else leaf,
+        )
+
+    def trace_replay(
+        self, observe: Callable[[Edge, Array], object], /, *args: Any, **kwargs: Any
+    ) -> list[tuple[Edge, Array]]:
+        """Do it again, as a call does, and tell ``observe`` the numbers of every edge.
+
+        ``observe(edge, array)`` is called for what is taken when it is first read, and for what an
+        instruction yields at once. Arrays are copies. What the program changes is changed.
+
+        Returns:
+            Every leaf that a backward pass inside has reached, with its gradient.
+
+        Raises:
+            TypeError, ShapeError: as a call.
+        """
+        given = tensors((args, kwargs))
+        values = self._run(given, observe)
+        self._collect(given, values)
+        return [(leaf, _value(values, edge).copy()) for leaf, edge in self.gradients]
+
+    def _run(
+        self, given: list[Tensor], observe: Callable[[Edge, Array], object] | None
+    ) -> dict[int, Any]:
+        """Return what the arguments are and what the instructions yield, by the edge's id."""
         self.check(given)
         values: dict[int, Any] = {
             id(argument): tensor.data
             for argument, tensor in zip(self.arguments, given, strict=True)
         }
+        seen: set[int] = set()
         for instruction in self.instructions:
             arrays = [_value(values, edge) for edge in instruction.inputs]
+            if observe is not None:
+                for edge, array in zip(instruction.inputs, arrays, strict=True):
+                    if isinstance(edge, Argument | Captured) and id(edge) not in seen:
+                        seen.add(id(edge))
+                        observe(edge, array.copy())
             if instruction.effect is not None:
                 out = instruction.effect(*arrays)
             elif instruction.kernel is not None:
@@ -82,17 +123,20 @@ class Program:
                 op = OPS[instruction.op]
                 operands = (arrays,) if op.variadic else arrays
                 out = quietly().run(op.kernel, *operands, **instruction.attrs)
-            values[id(instruction)] = out if out is None or type(out) is tuple else np.asarray(out)
+            out = out if out is None or type(out) is tuple else np.asarray(out)
+            values[id(instruction)] = out
+            if observe is not None and type(out) is np.ndarray:
+                observe(instruction, out.copy())
+        return values
+
+    def _collect(self, given: list[Tensor], values: Mapping[int, Any]) -> None:
+        """Set the gradients of the leaves."""
         for leaf, edge in self.gradients:
             if isinstance(leaf, Captured):
                 tensor = leaf.tensor
             else:
                 tensor = given[self.arguments.index(leaf)]
             tensor.grad = Tensor._wrap(_value(values, edge))
-        return mapped(
-            self.outputs,
-            lambda leaf: Tensor._wrap(_value(values, leaf)) if isinstance(leaf, EDGES) else leaf,
-        )
 
     def replaced(self, instructions: Sequence[Instruction], new: Mapping[int, Edge]) -> Program:
         """Return this program with other instructions.
@@ -146,7 +190,7 @@ class Program:
         for i, ins in enumerate(self.instructions):
             words = [named(edge) for edge in ins.inputs]
             words += [f"{key}={_short(value)}" for key, value in ins.attrs.items()]
-            result = "" if ins.effect is not None and ins.shape == () else f": {_typed(ins)}"
+            result = f": {_typed(ins)}" if ins.yields_array else ""
             place = f"  # {ins.module}" if ins.module else ""
             lines.append(f"  %{i}{result} = {ins.op}({', '.join(words)}){place}")
         for leaf, edge in self.gradients:
@@ -223,9 +267,6 @@ def record(
         for leaf, tensor in reached
         if tensor.is_leaf and tensor.grad is not None and tracer.knows(tensor.grad)
     )
-    for leaf, edge in gradients:
-        if isinstance(edge, Instruction) and not edge.label:
-            edge.label = f"{leaf.label}.grad"
     name = getattr(function, "__name__", type(function).__name__)
     program = Program(
         name, arguments, tuple(tracer.captured), tuple(tracer.instructions), outputs, gradients

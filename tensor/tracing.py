@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from . import modes
-from .graph import SYMBOLS, Array, Constant
+from .graph import SYMBOLS, Array, Constant, user_site
 from .kernels import scatter
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ __all__ = [
     "calling",
     "pausing",
     "record_details",
+    "writer",
 ]
 
 
@@ -111,11 +112,13 @@ class Instruction:
         inputs: what it takes, in order; None for an operand that was not given.
         attrs: the parameters that are not operands.
         shape, dtype: of the result.
-        module: the name of the module that called it, or "".
+        module: the name of the module that called it, or "". What a backward pass calls for an op
+            of the module "hidden" is in "backward of hidden".
         effect: what a replay calls with the arrays of the inputs, instead of the op's kernel. It
             may overwrite them.
         kernel: what is called instead of the op's kernel, and has no effect. It may return several
             arrays; instructions named "part" take one of them each.
+        site: the line of the caller's code that called it.
     """
 
     op: str
@@ -126,16 +129,35 @@ class Instruction:
     module: str = ""
     effect: Callable[..., Any] | None = None
     label: str = ""
+    kernel: Callable[..., Any] | None = None
+    site: str = ""
 
     @property
     def symbol(self) -> str:
         """What a drawing writes in the op's place."""
         return SYMBOLS.get(self.op, self.op)
 
-    kernel: Callable[..., Any] | None = None
+    @property
+    def formula(self) -> tuple[str, ...] | None:
+        """What a drawing writes, line by line, of what attributes do not say in words.
+
+        Of a loop it is what the loop computes, of the x of its arguments, numbered from 1.
+        """
+        if self.op == "loop":
+            return tuple(self.attrs["body"].formulas(1))
+        return (f"y{self.attrs['index'] + 1}",) if self.op == "part" else None
+
+    @property
+    def yields_array(self) -> bool:
+        """Whether it yields one array: an effect may yield none, and a loop yields several."""
+        is_marked = self.shape == () and self.dtype == bool
+        return not (is_marked and (self.effect is not None or self.kernel is not None))
 
 
 Edge: TypeAlias = Instruction | Argument | Captured | Constant
+
+# Comes before the name of a module, where one of its ops is differentiated.
+BACKWARD: Final = "backward of "
 
 TRACER: ContextVar[Tracer | None] = ContextVar("smolgrad tracer", default=None)
 
@@ -173,11 +195,16 @@ def record_details() -> Iterator[Calls]:
         DETAILS.reset(token)
 
 
+def writer() -> Calls | None:
+    """Return the calls of whoever writes down what runs, if anybody does."""
+    tracer = TRACER.get()
+    return DETAILS.get() if tracer is None else tracer.calls
+
+
 @contextmanager
 def calling(module: Any) -> Iterator[None]:
     """Be inside a call of ``module``, for whoever writes down what runs."""
-    tracer = TRACER.get()
-    calls = DETAILS.get() if tracer is None else tracer.calls
+    calls = writer()
     if calls is None:
         yield
     else:
@@ -213,6 +240,10 @@ class Calls:
         """The name of the module that is being called, or ""."""
         return self._stack[-1] if self._stack else ""
 
+    def owner(self, tensor: Tensor) -> str:
+        """The name of the module that a parameter belongs to, or ""."""
+        return self.names.get(id(tensor), "").rpartition(".")[0]
+
     @contextmanager
     def inside(self, module: Any) -> Iterator[None]:
         """Be inside a call of ``module``."""
@@ -223,7 +254,22 @@ class Calls:
                 self.names.setdefault(id(part), ".".join(filter(None, (prefix, name))))
             for name, parameter in module.named_parameters():
                 self.names.setdefault(id(parameter), name)
-        self._stack.append(self.names[id(module)])
+        with self._named(self.names[id(module)]):
+            yield
+
+    @contextmanager
+    def going_back(self, module: str) -> Iterator[None]:
+        """Be where the rule of an op runs that was called in the module of this name.
+
+        What the rule calls is in no module but in "backward of ..."; of nothing, if the op was in
+        no module.
+        """
+        with self._named(f"{BACKWARD}{module}" if module else ""):
+            yield
+
+    @contextmanager
+    def _named(self, name: str) -> Iterator[None]:
+        self._stack.append(name)
         try:
             yield
         finally:
@@ -284,9 +330,7 @@ class Tracer:
 
     def constant(self, tensor: Tensor) -> None:
         """Take note of elements that are the same in every run."""
-        array = tensor._array
-        value = array.item() if array.ndim == 0 else None
-        self._enter(array, Constant(array.shape, array.dtype, value, None, array))
+        self._enter(tensor._array, Constant.fixed(tensor._array))
 
     def knows(self, tensor: Tensor) -> bool:
         """Return whether the elements of ``tensor`` are what an instruction or argument yields."""
@@ -336,10 +380,9 @@ class Tracer:
         self._write(whole, None)
         for i, array in enumerate(results):
             if array is not None:
-                place, part = {"index": i}, itemgetter(i)
+                place, kind = {"index": i}, (array.shape, array.dtype, module)
                 self._write(
-                    Instruction("part", (whole,), place, array.shape, array.dtype, kernel=part),
-                    array,
+                    Instruction("part", (whole,), place, *kind, kernel=itemgetter(i)), array
                 )
 
     def note(
@@ -385,8 +428,7 @@ class Tracer:
         """
         target, source = self.edge(tensor), self._edges.get(id(value))
         if source is None:
-            number = value.item() if value.ndim == 0 else None
-            source = Constant(value.shape, value.dtype, number, None, value.copy())
+            source = Constant.fixed(value.copy())
 
         def again(array: Array, values: Array) -> Array:
             with np.errstate(all="ignore"):
@@ -416,8 +458,7 @@ class Tracer:
         if held is None:
             edge = self._edges.get(id(operand))  # an array that was drawn at random
             if edge is None:
-                value = array.item() if array.ndim == 0 else None
-                return Constant(array.shape, array.dtype, value, None, array.copy())
+                return Constant.fixed(array.copy())
         else:
             edge = self.edge(operand)
         if edge.dtype != array.dtype:
@@ -434,6 +475,7 @@ class Tracer:
         return edge
 
     def _write(self, instruction: Instruction, out: Array | None) -> None:
+        instruction.site = user_site()
         self.instructions.append(instruction)
         if out is not None:
             self._enter(out, instruction)

@@ -50,7 +50,9 @@ def rows(node: Node) -> list[Row]:
         found.append(Row(f"{node.members:,} nodes folded"))
         found += [Row(line, "muted") for line in textwrap.wrap(node.contents, NARROW)]
     found += [Row(line, "label") for line in _lines(node.label)] if node.label else []
-    found += [Row(line, "muted") for line in textwrap.wrap(node.attrs, NARROW)]
+    for attrs in node.attrs.split("\n"):
+        indented = textwrap.wrap(attrs, NARROW, subsequent_indent="    ")
+        found += [Row(line, "muted") for line in indented]
     found += [Row(node.shape, "muted")] if node.shape else []
     for what, summary in (("data", node.data), ("grad", node.grad)):
         if summary is not None:
@@ -116,7 +118,8 @@ def _write_frames(graphviz: Any, dot: Any, graph: Graph) -> None:
         indent = "\t" * (len(opened) + 1)
         body.append(f"{indent}subgraph cluster_{number} {{\n")
         opened.append(path)
-        label = graphviz.quoting.quote(_escaped(graphviz, [printable(path)]))
+        # The name is drawn bold, which is wider than what is laid out.
+        label = graphviz.quoting.quote(_escaped(graphviz, [f"  {printable(path)}  "]))
         body.append(f"{indent}\tgraph [id=m{number} label={label} {_FRAME}]\n")
         members = [node.name for node in graph.nodes if node.module == path]
         body += [f"{indent}\t{name}\n" for name in members]

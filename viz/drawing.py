@@ -17,7 +17,7 @@ from .graph import Graph, Group, Node, Record, Walk, is_record, read, walk
 from .raster import to_png
 from .render import linked, to_svg
 from .text import describe, printable, to_table_html, to_text
-from .trace import Playable, gradients_of, trace, values_of
+from .trace import Playable, Replayable, gradients_of, replayed, trace, values_of
 from .zoom import MOST_SCALARS, inside_of, scalars_of
 
 __all__ = ["MAX_NODES", "Drawing", "checked_options", "draw", "names_of", "title_of"]
@@ -226,10 +226,14 @@ def draw(
     or a function is therefore the way to see everything; a result that was computed before shows
     what its engine has kept.
 
+    A Program has no numbers but those of its parameters. With ``args`` it is replayed on them, and
+    the drawing shows what each instruction yielded; what else a replay does, it does: an
+    optimizer's step in it moves the parameters.
+
     Args:
         obj: a micro.Value, a tensor.Tensor, a tensor.Program, or any other object that has ``op``,
             ``inputs``, ``attrs`` and ``label``. With ``args``, or if it is no such object: a
-            module, or another function, that returns one.
+            Program, a module, or another function that returns such an object.
         args: what it is called with.
         parameters: what is drawn as a parameter, and called what: a module, a mapping from names,
             objects, or pairs of a name and an object. A label that an object has goes first. An
@@ -259,8 +263,9 @@ def draw(
     checked_options("draw", max_nodes, direction)
     _check_depth(depth)
     names = names_of(parameters, "draw")
+    program = obj if args and isinstance(obj, Replayable) and is_record(obj) else None
     is_call = bool(args) or (callable(obj) and not is_record(obj) and not isinstance(obj, type))
-    if is_call:
+    if is_call and program is None:
         if parameters is None and not is_record(obj) and hasattr(obj, "parameters"):
             names = names_of(obj, "draw")
         obj, met = call(obj, args, parameters)
@@ -273,7 +278,9 @@ def draw(
             f"draw: gradients is true, and {type(obj).__name__} has no trace_backward to run a "
             "backward pass that changes nothing"
         )
-    if gradients or (gradients is None and is_call and isinstance(obj, Playable)):
+    if program is not None:
+        values, grads = replayed(found, program, args)
+    elif gradients or (gradients is None and is_call and isinstance(obj, Playable)):
         try:
             passed = trace(obj)
             grads, values = gradients_of(found, passed), values_of(found, passed)

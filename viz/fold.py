@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .graph import Group, Walk, depths, kind_of, module_of, symbol_of
+from .graph import BACKWARD, Group, Walk, attrs_of, depths, kind_of, module_of, symbol_of
 from .repeats import Repeat, repeats
 from .sites import of_record
-from .summary import describe_attrs
 
 __all__ = ["REST", "fold"]
 
@@ -93,15 +92,16 @@ class _Folder:
         self.place = {op: at for at, op in enumerate(self.ops)}
         self.modules = [module_of(graph.records[op]) for op in self.ops]
         self.first_use: dict[int, int] = {}  # of leaves: the earliest op that takes it
-        self.last_use: dict[int, int] = {}
+        self.last_use: dict[int, int] = {}  # the latest one, but for going back through the same
         self.last_user = [-1] * len(self.ops)  # of ops: the latest op that takes it
         for at, op in enumerate(self.ops):
             for x in graph.inputs[op]:
                 if x in self.place:
                     self.last_user[self.place[x]] = at
                 else:
-                    self.first_use.setdefault(x, at)
-                    self.last_use[x] = at
+                    first = self.first_use.setdefault(x, at)
+                    if self.modules[at] != BACKWARD + self.modules[first]:
+                        self.last_use[x] = at
         self.tokens: list[int] = []
 
     def singles(self) -> list[Group]:
@@ -161,13 +161,17 @@ class _Folder:
         return symbol_of(self.graph.records[self.ops[at]])
 
     def _token(self, at: int) -> tuple[Any, ...]:
-        """What two ops have in common that may be copies of each other; a label is unique."""
+        """What two ops have in common that may be copies of each other.
+
+        A label is unique, unless it is of the op's module: "0.weight.grad" of "backward of 0".
+        """
         op = self.ops[at]
         record = self.graph.records[op]
-        label = getattr(record, "label", None)
-        shape, attrs = getattr(record, "shape", None), getattr(record, "attrs", None)
-        known = (record.op, len(self.graph.inputs[op]), str(shape))
-        return (*known, describe_attrs(attrs) if attrs else "", at if label else -1)
+        label = getattr(record, "label", None) or ""
+        module = f"{self.modules[at].removeprefix(BACKWARD)}."
+        name = label.removeprefix(module) if label.startswith(module) or not label else at
+        shape = getattr(record, "shape", None)
+        return (record.op, len(self.graph.inputs[op]), str(shape), attrs_of(record), name)
 
     def _copies(self, units: Sequence[_Unit]) -> Callable[[int, int, int], int]:
         """Return the function that counts how many copies of a block there really are."""
@@ -184,14 +188,15 @@ class _Folder:
 
     def _is_copy(self, start: int, size: int, at: int) -> bool:
         """Whether an op takes its inputs as the op ``size`` before it does, within a repetition."""
+        is_module = self.modules[at] != self.modules[at - size]
         ours = self.graph.inputs[self.ops[at]]
         theirs = self.graph.inputs[self.ops[at - size]]
         for x, y in zip(ours, theirs, strict=True):
             a, b = self.place.get(x, -1), self.place.get(y, -1)
             if a < 0 and b < 0:
                 continue  # each copy has leaves of its own, or all have the same
-            if a == b and a < start:
-                continue  # from outside
+            if 0 <= a < start and (a == b or (is_module and 0 <= b < start)):
+                continue  # from outside the same, or, of modules, what each is given
             if b >= start and a - b == size:
                 continue  # from the same place in the copy itself, or in the one before
             if at < start + 2 * size and b < start <= a < start + size:
@@ -229,7 +234,7 @@ class _Folder:
         return [group for _, _, group in sorted(keyed, key=lambda entry: entry[:2])]
 
     def _goes_along(self, leaf: int, unit: _Unit) -> bool:
-        """Whether a leaf that only this unit uses is folded with it."""
+        """Whether a leaf that this unit uses, and no other forward, is folded with it."""
         kind = kind_of(self.graph.records[leaf], self.names)
         return bool(unit.title) and kind in ("constant", "parameter")
 

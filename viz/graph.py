@@ -9,12 +9,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from .sites import of_record, site_of
 from .summary import Summary, describe_attrs, magnitude, summarize
 
 __all__ = [
+    "BACKWARD",
     "Edge",
     "Graph",
     "Group",
@@ -22,6 +23,7 @@ __all__ = [
     "Node",
     "Record",
     "Walk",
+    "attrs_of",
     "depths",
     "is_record",
     "kind_of",
@@ -30,6 +32,9 @@ __all__ = [
     "symbol_of",
     "walk",
 ]
+
+# What the name of a module begins with, where an op of it is differentiated.
+BACKWARD: Final = "backward of "
 
 Kind: TypeAlias = Literal["op", "input", "parameter", "constant", "folded"]
 
@@ -43,9 +48,11 @@ class Record(Protocol):
     written instead of the op's name), ``is_constant``, ``is_parameter``, ``value`` (the number of
     a constant that has no ``data``), ``partials()``, the local derivative by each input,
     ``site``, the ``file:line`` that made it, ``module``, the dotted name of the module that called
-    the op, ``sequence``, a number that rises in the order in which ops were made, and
-    ``effect``, not None if it is done for that and not for a result, and ``is_missing``, of an
-    input that was not given. The output may have them all in order, as
+    the op ("backward of ..." where a backward pass called it for an op of that module),
+    ``sequence``, a number that rises in the order in which ops were made, ``formula``, lines that
+    are written in place of ``attrs``, ``yields_array``, False if it is done for an effect or yields
+    several arrays, ``is_fixed``, of an array that belongs to what is drawn and is no input, and
+    ``is_missing``, of an input that was not given. The output may have them all in order, as
     ``instructions``.
     """
 
@@ -122,7 +129,8 @@ class Edge:
 class Node:
     """One node as it is drawn.
 
-    ``id`` is its place in backward order, from 0 for the output; ``notes`` say where numbers that
+    ``id`` is its place in backward order, from 0 for the output; ``attrs`` are its parameters that
+    are not inputs, or lines that say what it computes; ``notes`` say where numbers that
     are not finite come from; ``size`` is the largest absolute value in the gradient, if known;
     ``module`` is the dotted name of the module that the node lies in; ``contents`` are the ops in a
     folded node.
@@ -235,7 +243,7 @@ def read(
         groups: a partition of its records, in backward order.
         names: by id, the objects that are parameters, with a name or "".
         gradients: by position in the walk; None if each record's own ``grad`` is shown.
-        values: by position in the walk, the numbers of records that have none themselves.
+        values: by position in the walk, numbers to be shown in place of a record's own.
     """
     place = {member: i for i, group in enumerate(groups) for member in group.members}
     nodes = []
@@ -351,9 +359,9 @@ def _node(
         op=op,
         symbol=symbol_of(record) if kind == "op" else "",
         label=_label(record) or names.get(id(record), ""),
-        attrs=describe_attrs(getattr(record, "attrs", {})),
+        attrs=attrs_of(record),
         shape=_shape(record),
-        data=summarize(value if data is None else data),
+        data=summarize(data if value is None else value),
         grad=None if kind == "constant" else summarize(grad),
         inputs=inputs,
         size=None if kind == "constant" else magnitude(grad),
@@ -372,11 +380,11 @@ def kind_of(record: Any, names: Mapping[int, str]) -> Kind:
 
 
 def _is_constant(leaf: Any) -> bool:
-    """Whether a leaf has an op of its own, or says that it is constant and is one number.
+    """Whether a leaf has an op of its own, is fixed, or says it is constant and is one number.
 
-    An array that no gradient flows to is an input like any other.
+    Another array that no gradient flows to is an input like any other.
     """
-    if leaf.op:
+    if leaf.op or getattr(leaf, "is_fixed", False):
         return True
     is_number = _data(leaf) is not None and not getattr(leaf, "shape", None)
     return is_number and getattr(leaf, "is_constant", False)
@@ -385,6 +393,12 @@ def _is_constant(leaf: Any) -> bool:
 def _data(record: Any) -> Any:
     data = getattr(record, "data", None)
     return getattr(record, "value", None) if data is None else data
+
+
+def attrs_of(record: Any) -> str:
+    """An op's formula, if it has one, in lines; else its attributes."""
+    formula = getattr(record, "formula", None)
+    return describe_attrs(getattr(record, "attrs", {})) if formula is None else "\n".join(formula)
 
 
 def symbol_of(record: Any) -> str:
@@ -413,7 +427,7 @@ def _label(record: Any) -> str:
 
 def _shape(record: Any) -> str:
     shape, dtype = getattr(record, "shape", None), getattr(record, "dtype", None)
-    if getattr(record, "effect", None) is not None and shape == ():
-        return ""  # what is done for its effect has no result
+    if not getattr(record, "yields_array", True):
+        return ""
     parts = [] if shape is None else [str(tuple(map(int, shape)))]
     return " ".join([*parts, str(dtype)] if dtype is not None else parts)

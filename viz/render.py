@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
@@ -12,7 +13,7 @@ from typing import Final
 from .dot import Row, edge_text, rows
 from .errors import DrawingError, import_extra
 from .graph import Graph
-from .style import CLASS, FAMILY, FAULTY, FONT_SIZE, MUTED, style_sheet
+from .style import CLASS, FAMILY, FAULTY, FONT_SIZE, LOOKS, MUTED, style_sheet
 from .text import describe, printable
 
 __all__ = ["RENDERERS", "linked", "to_svg"]
@@ -120,6 +121,8 @@ def to_svg(graph: Graph, source: str, title: str) -> str:
         element.set("class", f"node {node.kind}" + (" faulty" if node.faults else ""))
         _style_shapes(element, f"url(#{prefix}-hatch)" if node.faults else None)
         _style_text(element, rows(node))
+        if LOOKS[node.kind].shape == "cylinder":
+            _lower_text(element)
     for element in drawn.values():
         if element.get("class") == "cluster":
             _style_frame(element)
@@ -189,13 +192,14 @@ def _style_page(page: ET.Element) -> None:
 def _style_frame(element: ET.Element) -> None:
     """Make a frame say of which module it is."""
     text = element.find("text")
-    name = "" if text is None else text.text or ""
+    name = "" if text is None else (text.text or "").strip()
     element.set("class", "frame")
     for shape in element:
         if shape.tag in _SHAPES:
             shape.set("fill", "none")
     _retitle(element, f"module {name}")
     if text is not None:
+        text.text = name
         text.attrib |= {"class": "muted", "font-weight": "bold"}
 
 
@@ -216,6 +220,15 @@ def _style_text(node: ET.Element, lines: Sequence[Row]) -> None:
         text.text = row.text
         text.set(_SPACE, "preserve")
         text.attrib |= dict(_text_style(row))
+
+
+def _lower_text(cylinder: ET.Element) -> None:
+    """Move the text off the lid: Graphviz puts it in the middle of cylinder and lid together."""
+    for lid in cylinder.findall("path[@fill='none']"):
+        heights = [float(y) for y in re.findall(r",(-?[\d.]+)", lid.get("d", ""))]
+        drop = (max(heights) - min(heights)) * 2 / 3
+        for text in cylinder.findall("text"):
+            text.set("y", f"{float(text.get('y', '0')) + drop:.2f}")
 
 
 def _text_style(row: Row) -> Iterator[tuple[str, str]]:

@@ -84,7 +84,8 @@ def _table(graph: Graph) -> tuple[list[tuple[str, ...]], list[int]]:
 
 
 def _cells(node: Node) -> tuple[str, ...]:
-    op = " ".join(part for part in (node.op or node.symbol or node.kind, node.attrs) if part)
+    attrs = node.attrs.replace("\n", "; ")
+    op = " ".join(part for part in (node.op or node.symbol or node.kind, attrs) if part)
     if node.kind == "folded":
         contents = f": {node.contents}" if node.contents else ""
         op = f"{node.symbol} ({node.members:,} nodes folded{contents})"

@@ -11,10 +11,12 @@ from .graph import Walk
 __all__ = [
     "Contribution",
     "Playable",
+    "Replayable",
     "Trace",
     "gradients_of",
     "operands_of",
     "places",
+    "replayed",
     "trace",
     "values_of",
 ]
@@ -56,6 +58,19 @@ class Playable(Protocol):
 
         The arguments are the fields of ``Contribution``. What is returned is each leaf with the
         gradient that it would get.
+        """
+
+
+@runtime_checkable
+class Replayable(Protocol):
+    """What a program offers, beside what ``draw`` reads, so that a run of it can be drawn."""
+
+    def trace_replay(
+        self, observe: Callable[[Any, Any], object], /, *args: Any
+    ) -> Sequence[tuple[Any, Any]]:
+        """Run it on arguments; tell ``observe`` each record and the numbers that it then has.
+
+        What is returned is each leaf with the gradient that the run has found for it.
         """
 
 
@@ -109,6 +124,20 @@ def gradients_of(walk: Walk, trace: Trace) -> dict[int, Any]:
         found[i] = c.g
         found[walk.inputs[i][walk.arguments[i].index(c.argument)]] = c.total
     return found
+
+
+def replayed(
+    walk: Walk, program: Replayable, args: Sequence[Any]
+) -> tuple[dict[int, Any], dict[int, Any]]:
+    """Run a program; return by position the values, and the gradients of leaves."""
+    place, values = places(walk), {}
+
+    def observe(record: Any, value: Any) -> None:
+        if id(record) in place:
+            values[place[id(record)]] = value
+
+    leaves = program.trace_replay(observe, *args)
+    return values, {place[id(leaf)]: g for leaf, g in leaves if id(leaf) in place}
 
 
 def _value(record: Any) -> Any:

@@ -16,13 +16,14 @@ import math
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..graph import Array
+from ..graph import SYMBOLS, Array
 from . import reference
 from .into import UFUNCS, Call, Room
 
@@ -85,20 +86,48 @@ class Chain(NamedTuple):
     steps: tuple[tuple[str, tuple[Ref, ...]], ...]
     outputs: tuple[tuple[int, str], ...]
 
+    def formulas(self, first: int = 0) -> list[str]:
+        """Return what the loop computes, for readers: a line for each output.
+
+        Inputs are x, outputs y, numbered from ``first`` on. What is used several times, and is no
+        output, is a v with a line of its own.
+        """
+        names = {k: f"y{first + i}" for i, (k, form) in enumerate(self.outputs) if form == "full"}
+        used = Counter(ref.number for _, refs in self.steps for ref in refs if ref.kind == "v")
+        used.update(k for k, form in self.outputs if form == "total")
+        shared = [k for k in range(len(self.steps)) if used[k] > 1 and k not in names]
+        names |= {k: f"v{first + i}" for i, k in enumerate(shared)}
+        plain: list[str] = []  # each step
+        inner: list[str] = []  # the same, as the operand of an operator
+
+        def text(ref: Ref, texts: Sequence[str]) -> str:
+            if ref.kind == "v":
+                return names.get(ref.number) or texts[ref.number]
+            return (
+                f"x{first + ref.number}" if ref.kind == "x" else f"{self.constants[ref.number]:g}"
+            )
+
+        for op, refs in self.steps:
+            symbol = SYMBOLS[op]
+            if symbol.isidentifier():
+                plain.append(f"{op}({', '.join(text(ref, plain) for ref in refs)})")
+                inner.append(plain[-1])
+            else:
+                operands = [text(ref, inner) for ref in refs]
+                plain.append(f" {symbol} ".join(operands) if operands[1:] else symbol + operands[0])
+                inner.append(f"({plain[-1]})")
+        lines = [f"{names[k]} = {step}" for k, step in enumerate(plain) if k in names]
+        for i, (k, form) in enumerate(self.outputs):
+            if form == "total":
+                lines.append(f"y{first + i} = sum({names.get(k, plain[k])}, 0)")
+        return lines
+
     def __repr__(self) -> str:
-        return "; ".join(_statements(self))
+        return "; ".join(self.formulas())
 
 
 def _number(value: float) -> str:
     return f'float("{value}")' if not math.isfinite(value) else repr(value)
-
-
-def _statements(chain: Chain) -> list[str]:
-    lines = []
-    for k, (op, refs) in enumerate(chain.steps):
-        names = [repr(chain.constants[ref.number]) if ref.kind == "c" else str(ref) for ref in refs]
-        lines.append(f"v{k} = {SCALAR[op].format(*names)}")
-    return lines
 
 
 def source(chain: Chain) -> str:

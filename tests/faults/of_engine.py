@@ -55,8 +55,8 @@ FAULTS: Final = [
     ),
     Fault(
         _ENGINE,
-        "(tensor, g if key in self.owned else self._copied(g))",
-        "(tensor, g)",
+        " g = self._copied(g)",
+        " pass",
         "aliasing: leaves share a gradient, or the seed",
         named("tensor/engine/test_accumulation"),
     ),

@@ -158,20 +158,38 @@ def chained(function: Callable[..., Any], *args: Tensor, fast: bool = False) -> 
 def test_elementwise_instructions_become_one_loop() -> None:
     w = Tensor(np.array([1.0, -2.0, 3.0]), label="w")
     program = chained(lambda a, b: ((a * b + w).relu() - a.sum(1, True)) / 2)
-    body = "; ".join(
-        [
-            *("v0 = x0 * x1", "v1 = v0 + x2", "v2 = zero if v1 <= zero else v1"),
-            *("v3 = v2 - x3", "v4 = v3 / 2.0"),
-        ]
-    )
     assert lines(program) == [
         "%0: float64[2, 1] = sum(a, dim=1, keepdim=True)",
-        f"%1: bool[] = loop(a, b, w, %0, body={body})",
+        "%1 = loop(a, b, w, %0, body=y0 = (relu((x0 * x1) + x2) - x3) / 2)",
         "%2 = part(%1, index=0)",
         "return %2",
     ]
     (chain,) = chains.chains(program)
     assert chain.inputs == ("full", "full", "row", "column")
+
+
+def test_a_loop_says_in_a_formula_what_it_computes() -> None:
+    a, b = loops.Ref("x", 0), loops.Ref("x", 1)
+    two, tenth = loops.Ref("c", 0), loops.Ref("c", 1)
+    v = [loops.Ref("v", k) for k in range(7)]
+    steps = (
+        *(("sub", (a, b)), ("lt", (b, two)), ("bitwise_not", (v[1],)), ("maximum", (b, v[0]))),
+        *(("where", (v[2], v[0], v[3])), ("mul", (v[4], tenth)), ("div", (v[0], v[5]))),
+    )
+    outputs = ((5, "full"), (6, "full"), (4, "total"))
+    chain = loops.Chain("float64", ("full", "full"), (2.0, 0.1), steps, outputs)
+    assert chain.formulas(1) == [
+        "v1 = x1 - x2",
+        "v2 = where(~(x2 < 2), v1, maximum(x2, v1))",
+        "y1 = v2 * 0.1",
+        "y2 = v1 / y1",
+        "y3 = sum(v2, 0)",
+    ]
+    assert repr(chain).startswith("v0 = x0 - x1; v1 = where(")
+    single = loops.Chain(
+        "float64", ("full",), (), (("neg", (a,)), ("exp", (v[0],))), ((1, "full"),)
+    )
+    assert single.formulas(1) == ["y1 = exp(neg(x1))"]
 
 
 def test_the_sum_of_rows_ends_a_loop() -> None:

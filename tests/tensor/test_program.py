@@ -63,6 +63,10 @@ def test_a_whole_step_is_one_program_with_the_names_of_modules_and_parameters() 
     ]
     assert [leaf.label for leaf, _ in program.gradients] == [c.label for c in program.captured]
     assert program.instructions[1].module == "2"
+    backward = [i.module for i in program.instructions[3:] if i.module]
+    assert list(dict.fromkeys(backward)) == ["backward of 2", "backward of 0"]
+    site = program.instructions[1].site
+    assert site.startswith(f"{__file__}:")
     assert "isnan" not in ops  # what keeps higher orders alive has no place here
     assert len(program) == len(ops)
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -184,7 +183,6 @@ def test_where_a_call_was_made_is_pointed_at() -> None:
         (lambda x: (x, x), (square(),), "the call returned a tuple"),
         (square(), (1,), "obj is a Fake, which is not called, but there are 1 arguments"),
         (3, (1,), "obj is a int, which is not called"),
-        (tensor.trace(lambda x: x * 2)(TOKENS), (TOKENS,), "obj is a Program, which is not called"),
     ],
 )
 def test_what_cannot_be_called_or_drawn_is_refused(obj: Any, args: Any, match: str) -> None:
@@ -201,47 +199,6 @@ def test_an_error_in_the_call_is_passed_on_and_nothing_more_is_recorded() -> Non
         draw(fails, x)
     node = x.exp().node
     assert node is not None and node.site is None
-
-
-# Programs
-
-
-def step(model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
-    def training_step(x: Tensor, target: Tensor) -> Tensor:
-        for p in model.parameters():
-            p.grad = None
-        loss = functional.cross_entropy(model(x), target)
-        loss.backward()
-        return loss
-
-    return training_step
-
-
-def test_every_instruction_of_a_program_is_drawn_with_the_module_that_called_it() -> None:
-    model = Model()
-    program = tensor.trace(model)(TOKENS)
-    nodes = draw(program).graph.nodes
-    ops = [node for node in nodes if node.kind == "op"]
-    assert ops[0].op == "return"
-    assert sorted(n.op for n in ops[1:]) == sorted(i.op for i in program.instructions)
-    assert [n.module for n in ops[1:]] == [i.module for i in reversed(program.instructions)]
-    assert "blocks.1.mlp.0" in {n.module for n in ops}
-    kinds = {n.label: n.kind for n in nodes if n.label}
-    assert kinds["tokens"] == "input"
-    assert kinds["head.weight"] == "parameter"
-    weight = next(n for n in nodes if n.label == "head.weight")
-    assert weight.data == summarize(model.head.weight.data)
-
-
-def test_a_program_draws_the_backward_pass_that_it_contains() -> None:
-    program = tensor.trace(step(Model()))(TOKENS, TARGET)
-    drawing = draw(program, max_nodes=None)
-    nodes = drawing.graph.nodes
-    assert len([n for n in nodes if n.kind == "op"]) > 60
-    assert len(nodes[0].inputs) == 1 + 13  # the loss, and a gradient for each parameter
-    small = draw(program, max_nodes=40)
-    assert 10 < len(small.graph.nodes) <= 40
-    assert small.graph.nodes[-1].symbol == "…"
 
 
 def test_the_layers_of_a_model_are_folded_and_counted() -> None:

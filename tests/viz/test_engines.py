@@ -293,7 +293,7 @@ def test_the_demo_writes_every_drawing(tmp_path: Path) -> None:
     played = {"diamond", "expression", "micro_mlp", "moons_mlp", "neuron", "not_finite"}
     played |= {"softmax_cross_entropy"}
     drawn = played | {"attention_head", "mnist_loss_folded", "mnist_loss_open"}
-    drawn |= {"program", "program_compiled", "softmax_cross_entropy_opened"}
+    drawn |= {"program", "program_folded", "program_compiled", "softmax_cross_entropy_opened"}
     files = {f"{name}{suffix}" for name in drawn for suffix in (".svg", ".png")}
     files |= {f"{name}.html" for name in played} | {
         "mnist_loss_folded_page.html",

@@ -23,6 +23,16 @@ def nodes_of(out: Tensor) -> dict[str, tensor.graph.Node]:
     return found
 
 
+def modules_of(out: Tensor) -> set[str]:
+    found, stack = set(), [out.node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, tensor.graph.Node) and node not in found:
+            found.add(node)
+            stack += node.inputs
+    return {node.module for node in found}
+
+
 def test_every_node_keeps_its_numbers_and_they_are_its_own() -> None:
     x = Tensor([0.5, 2.0], requires_grad=True)
     with tensor.record_details():
@@ -63,6 +73,19 @@ def test_a_node_has_the_name_of_the_module_that_called_it_and_the_line() -> None
     assert {calls.names[id(p)] for p in model.parameters()} == set(model.state_dict())
     assert out.node.site.startswith(f"{__file__}:")
     assert model(x).node.module == ""
+
+
+def test_what_a_rule_calls_belongs_to_the_backward_of_the_module_of_its_op() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.Tanh(), nn.Linear(3, 1)))
+    x = Tensor(np.ones((1, 2)), dtype="float32", requires_grad=True)
+    with tensor.record_details():
+        (g,) = tensor.grad((model(x) ** 2).sum(), x, create_graph=True)
+        (h,) = tensor.grad((g * g).sum(), x, create_graph=True)
+    names = [*("0", "1.0", "1.1"), *("backward of 0", "backward of 1.0", "backward of 1.1")]
+    assert modules_of(g) == {"", *names}
+    assert g.node.module == "backward of 0"
+    assert {"backward of backward of 0", "backward of 1.1"} <= modules_of(h)
+    assert tensor.grad(model(x).sum(), x, create_graph=True)[0].node.module == ""
 
 
 def test_details_end_with_the_block_also_by_an_error() -> None:
