@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -74,6 +75,29 @@ def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+@pytest.mark.parametrize("sandbox", ["", 'sandbox="allow-scripts"'])
+def test_within_another_page_a_player_leaves_address_and_history_alone(
+    visit: Callable[..., Page], tmp_path: Path, sandbox: str
+) -> None:
+    player = play(expression(), tmp_path / "inner.html").read_text("utf-8")
+    outer = tmp_path / "outer.html"
+    frame = f'<iframe {sandbox} width="900" height="700" srcdoc="{html.escape(player)}"></iframe>'
+    outer.write_text(f"<!DOCTYPE html><title>outer</title>{frame}", "utf-8")
+    page = visit(outer)
+    entries = page.evaluate("history.length")
+    inner = page.frame_locator("iframe")
+    step = inner.locator("#player")
+    inner.locator("#next").click()
+    inner.locator("#next").click()
+    page.wait_for_timeout(500)  # the address of a page of its own would have followed
+    assert step.get_attribute("data-step") == "2"
+    inner.locator("#row-5 a").click()
+    page.wait_for_timeout(100)
+    assert step.get_attribute("data-step") == "5"
+    assert page.url == outer.as_uri()
+    assert page.evaluate("history.length") == entries
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@
     for (const text of group.querySelectorAll("[data-row]"))
       texts.set(text.dataset.row + place, text);
   }
+  const framed = window.parent !== window; // then the address and the history are another page's
   let now = 0, timer = 0, saving = 0;
 
   // The picture
@@ -97,6 +98,7 @@
     paint(steps[now]);
     tell(steps[now]);
     lookAt(steps[now]);
+    if (framed) return;
     clearTimeout(saving); // the address follows at leisure: it must not change too often
     saving = setTimeout(() => history.replaceState(null, "", `#step-${now}`), 300);
   }
@@ -139,12 +141,21 @@
     const found = /^#step-(\d+)$/.exec(location.hash);
     return found ? Number(found[1]) : null;
   }
-  addEventListener("hashchange", () => {
-    const n = fromAddress();
-    if (n === null) return;
+  function visit(n) {
     jump(n);
     player.scrollIntoView({ behavior: still.matches ? "auto" : "smooth" });
+  }
+  addEventListener("hashchange", () => {
+    const n = fromAddress();
+    if (n !== null) visit(n);
   });
+  if (framed)
+    find("all").addEventListener("click", (event) => {
+      const link = event.target.closest("a");
+      if (!link) return;
+      event.preventDefault();
+      visit(Number(link.textContent));
+    });
 
   // On paper the picture is that of the last step.
   let before = 0;

@@ -15,7 +15,6 @@ import viz
 
 __all__ = ["Picture", "Player", "chart", "player"]
 
-_NO_HISTORY = "<script>history.replaceState = () => {};</script>"
 _DEMOS = Path(__file__).resolve().parent.parent.parent
 
 
@@ -48,9 +47,8 @@ class Player:
         self.page = page
 
     def _repr_html_(self) -> str:
-        # A page within a page has no address to keep the step in, and a cell no file to name.
-        page = self.page.replace("<head>", f"<head>{_NO_HISTORY}", 1)
-        page = re.sub(r"\b\d{6,}\.py:(\d+)", r"the cell, line \1", page)
+        # A cell has no file to name.
+        page = re.sub(r"\b\d{6,}\.py:(\d+)", r"the cell, line \1", self.page)
         return (
             '<iframe title="the backward player" sandbox="allow-scripts" '
             'style="width: 100%; height: 46rem; border: 1px solid #8888" '
