@@ -35,11 +35,12 @@ def signature(spec: OpSpec) -> str:
 def table() -> str:
     """Return a row for every op: its signature, its engines, its gradient where there is a choice.
 
-    An op whose gradient is zero or does not exist says so.
+    An op whose gradient is zero or does not exist says so, and one that is made of other ops.
     """
     rows = ["| op | engines | gradient, where there is a choice |", "|---|---|---|"]
     for spec in VOCAB.values():
         engines = "micro, tensor" if spec.scope == "both" else "tensor"
+        engines += ", of other ops" * spec.composite
         choice = spec.kinks or ("" if spec.differentiable else "none")
         rows.append(f"| `{signature(spec)}` | {engines} | {choice} |")
     return "\n".join(rows) + "\n"

@@ -6,13 +6,15 @@ and which engines have it. There is no mathematics here: each engine writes
 the forward and the derivative for itself, so that their agreement is evidence.
 
 To add an op, add one line to ``VOCAB``; then a forward and a rule in every
-engine that its scope names. The tests fail until all of them are there.
+engine that its scope names. A composite op needs no rule: its forward is
+written in other ops, and these are what is recorded. The tests fail until all
+of them are there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -48,6 +50,8 @@ class OpSpec:
         differentiable: False where the result is a truth value or an index.
         view: whether the result may share its operand's memory.
         optional: operands that may be None.
+        composite: whether the op is made of other ops. It then has no rule, and is never a node:
+            what it calls is recorded, and differentiated in every order.
     """
 
     name: str
@@ -60,6 +64,7 @@ class OpSpec:
     differentiable: bool = True
     view: bool = False
     optional: tuple[str, ...] = ()
+    composite: bool = False
 
     @property
     def variadic(self) -> bool:
@@ -105,6 +110,13 @@ def _array_op(
     )
 
 
+def _composite(
+    name: str, inputs: str, domain: str = "", *, kinks: str = "", view: bool = False, **attrs: Any
+) -> OpSpec:
+    entry = _array_op(name, inputs, domain, kinks=kinks, view=view, **attrs)
+    return replace(entry, composite=True)
+
+
 # What an op shares with its adjoints and companions.
 _CONVOLUTION: Final[dict[str, Any]] = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
 _WINDOWS: Final[dict[str, Any]] = {
@@ -122,8 +134,9 @@ _AVG_POOL: Final[dict[str, Any]] = {
     "divisor_override": None,
 }
 
-# The gradient of what is constant between its jumps.
+# The gradient of what is constant between its jumps, and of what is written over.
 _FLAT: Final = "0 everywhere"
+_OVERWRITTEN: Final = "0 to what was overwritten, also by a later value"
 
 
 VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
@@ -279,7 +292,7 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
         "setitem",
         "a value",
         symbol="[ ]=",
-        kinks="0 to what was overwritten, also by a later value",
+        kinks=_OVERWRITTEN,
         index=REQUIRED,
         accumulate=False,
     ),
@@ -289,7 +302,7 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
         "scatter",
         "a index src",
         "real index real",
-        kinks="0 to what was overwritten, also by a later value",
+        kinks=_OVERWRITTEN,
         dim=REQUIRED,
     ),
     _array_op("index_select", "a index", "real index", dim=REQUIRED),
@@ -359,6 +372,37 @@ VOCAB: Final[Mapping[str, OpSpec]] = _vocabulary(
     # conversion
     _array_op("cast", "a", dtype=REQUIRED),
     _array_op("clone", "a"),
+    # made of the ops above; split, chunk and unbind give several results, sort and topk two
+    _composite("tensordot", "a b", dims=2),
+    _composite("swapaxes", "a", view=True, dim0=REQUIRED, dim1=REQUIRED),
+    _composite("moveaxis", "a", view=True, source=REQUIRED, destination=REQUIRED),
+    _composite("split", "a", view=True, split_size=REQUIRED, dim=0),
+    _composite("chunk", "a", view=True, chunks=REQUIRED, dim=0),
+    _composite("unbind", "a", view=True, dim=0),
+    _composite("tile", "a", dims=REQUIRED),
+    _composite("take_along_dim", "a indices", "real index", dim=None),
+    _composite("scatter_add", "a index src", "real index real", dim=REQUIRED),
+    _composite("index_add", "a index source", "real index real", dim=REQUIRED, alpha=1),
+    _composite("index_put", "a values", kinks=_OVERWRITTEN, indices=REQUIRED, accumulate=False),
+    _composite("masked_fill", "a mask value", "real bool real", kinks="0 to what is filled"),
+    _composite("masked_select", "a mask", "real bool"),
+    _composite(
+        "sort",
+        "a",
+        kinks="equal elements keep their order",
+        dim=-1,
+        descending=False,
+        stable=False,
+    ),
+    _composite(
+        "topk",
+        "a",
+        kinks="of equal elements the first are taken",
+        k=REQUIRED,
+        dim=-1,
+        largest=True,
+        sorted=True,
+    ),
 )
 
 

@@ -6,6 +6,9 @@ the one function that grows the graph, to keep what the op's rules will need.
 
 Every op is reachable in two namespaces with the same names: ``raw``, the
 kernels on ndarrays, and ``recording``, the public ops. A rule takes either.
+
+``@composite`` makes a function of Tensors, which calls other ops, into the
+public op of its name. It is in ``recording`` alone: no rule needs it.
 """
 
 from __future__ import annotations
@@ -13,16 +16,17 @@ from __future__ import annotations
 import contextvars
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType, SimpleNamespace
-from typing import Any, NamedTuple, ParamSpec, TypeAlias, cast
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from micro.vocab import REQUIRED, VOCAB, OpSpec
 
 from . import modes
-from .dtypes import as_array, convert
+from .dtypes import as_array, check_operand, convert
 from .errors import NotOperandError, ShapeError
 from .graph import SYMBOLS, Array, Constant, Edge, Node, Saved, Version, user_site
 from .rules import RULES
@@ -30,10 +34,12 @@ from .tensor import Tensor
 from .tracing import DETAILS, TRACER, writer
 
 __all__ = [
+    "COMPOSITES",
     "OPS",
     "Op",
     "Operand",
     "Rule",
+    "composite",
     "kernel",
     "node_of",
     "operator_of",
@@ -45,6 +51,7 @@ __all__ = [
 ]
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 # What an op accepts for an operand: a Tensor, an ndarray or a number. Inside a
 # kernel it is an ndarray.
@@ -159,6 +166,9 @@ class Op:
 
 OPS: dict[str, Op] = {}
 
+# Those that are made of others, which are never a node.
+COMPOSITES: dict[str, Op] = {}
+
 
 def kernel(
     policy: str = "promote",
@@ -209,18 +219,53 @@ def register(
         ValueError: there is an op of that name, or a rule is for an operand that the entry does
             not have.
     """
-    if spec.name in OPS:
+    if hasattr(recording, spec.name):
         raise ValueError(f"{spec.name}: there is an op of this name already; choose another")
     op = Op(spec, function, rules, policy, fused, prepare, trusted)
     strangers = [name for name in rules if name not in op.operands]
     if strangers:
         raise ValueError(f"{spec.name}: rules for {strangers}, but the operands are {op.operands}")
-    public = _public(op)
+    public = _public(op, apply)
     SYMBOLS[spec.name] = spec.symbol or spec.name
     OPS[spec.name] = op
     setattr(raw, spec.name, function)
     setattr(recording, spec.name, public)
     return public
+
+
+def composite(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function that calls other ops into the public op of the same name.
+
+    It gets operands of any accepted kind, and its attributes. What it raises, and what the ops
+    raise that it calls, is passed on in the name of this op, with the shapes of its operands; where
+    another op calls an argument by another name, the function has to check it first.
+    """
+    spec = VOCAB[function.__name__]
+    op = Op(spec, function, {}, "promote", None, _NO_ATTRS, trusted=True)
+    public = _public(op, _composed)
+    COMPOSITES[spec.name] = op
+    setattr(recording, spec.name, public)
+    return cast("Callable[P, R]", public)
+
+
+def _composed(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """Run an op that is made of others."""
+    for label, operand in zip(op.operands, inputs, strict=True):
+        check_operand(op.name, label, operand)
+    try:
+        return op.kernel(*inputs, **attrs)
+    except (IndexError, TypeError, ValueError, RuntimeError) as error:
+        raise _explained(op, list(inputs), error, _reason(error)) from error
+
+
+# What ``_explained`` has made of an error.
+_EXPLAINED = re.compile(r"(\w+): (.*?)(?: \(operands: .*\))?", re.DOTALL)
+
+
+def _reason(error: Exception) -> str:
+    """Return what an error says, without the name and operands of the op that has raised it."""
+    found = _EXPLAINED.fullmatch(str(error))
+    return found[2] if found and hasattr(recording, found[1]) else str(error)
 
 
 def unregister(name: str) -> None:
@@ -237,42 +282,42 @@ def unregister(name: str) -> None:
     delattr(recording, name)
 
 
-def _public(op: Op) -> Callable[..., Tensor]:
-    """Return the function that users call; the common arities without a detour."""
+def _public(op: Op, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that users call, which runs the op; common arities without a detour."""
     count, defaults = len(op.operands), dict(op.spec.attrs)
-    public: Callable[..., Tensor]
+    public: Callable[..., Any]
     if op.variadic:
 
-        def public(tensors: Any, *args: Any, **kwargs: Any) -> Tensor:
+        def public(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             if isinstance(tensors, (Tensor, np.ndarray)) or not hasattr(tensors, "__iter__"):
                 raise TypeError(
                     f"{op.name}: {op.operands[0]} must be a sequence of Tensors, "
                     f"got {type(tensors).__name__}"
                 )
-            return apply(op, tuple(tensors), _bind(op, args, kwargs))
+            return run(op, tuple(tensors), _bind(op, args, kwargs))
 
     elif not defaults and op.operands == ("a",):
 
-        def public(a: Any) -> Tensor:
-            return apply(op, (a,), _NO_ATTRS)
+        def public(a: Any) -> Any:
+            return run(op, (a,), _NO_ATTRS)
 
     elif not defaults and op.operands == ("a", "b"):
 
-        def public(a: Any, b: Any) -> Tensor:
-            return apply(op, (a, b), _NO_ATTRS)
+        def public(a: Any, b: Any) -> Any:
+            return run(op, (a, b), _NO_ATTRS)
 
     else:
         parameters = inspect.signature(op.kernel).parameters
         absent = {n: parameters[n].default for n in op.operands}
 
-        def public(*args: Any, **kwargs: Any) -> Tensor:
+        def public(*args: Any, **kwargs: Any) -> Any:
             operands = args[:count]
             for name in op.operands[len(operands) :]:
                 operand = kwargs.pop(name, absent[name])
                 if operand is inspect.Parameter.empty:
                     raise TypeError(f"{op.name}: argument {name!r} is missing")
                 operands += (operand,)
-            return apply(op, operands, _bind(op, args[count:], kwargs))
+            return run(op, operands, _bind(op, args[count:], kwargs))
 
     return functools.wraps(op.kernel)(public)
 
@@ -427,14 +472,14 @@ def _examine(op: Op, result: Tensor) -> None:
         raise RuntimeError(f"{op.name}: the forward yielded {bad} at {site}")
 
 
-def _explained(op: Op, arrays: list[Any], error: Exception) -> Exception:
-    """Return a kernel's error with the op's name and its operands' shapes."""
+def _explained(op: Op, arrays: list[Any], error: Exception, reason: object = None) -> Exception:
+    """Return an error with the op's name and its operands' shapes; ``reason`` is what it says."""
     shapes = ", ".join(
         f"{name} {np.shape(array)}"
         for name, array in zip(_names(op, arrays), arrays, strict=True)
         if array is not None
     )
-    message = f"{op.name}: {error} (operands: {shapes})"
+    message = f"{op.name}: {reason or error} (operands: {shapes})"
     if isinstance(error, IndexError):
         return IndexError(message)
     if isinstance(error, TypeError):

@@ -17,6 +17,7 @@ __all__ = [
     "as_dtype",
     "check_bool",
     "check_floating",
+    "check_operand",
     "convert",
     "epsilon",
     "float16",
@@ -209,10 +210,20 @@ def is_operand(value: Any) -> bool:
 def _foreign(name: str, label: str, operand: Any) -> Array:
     if isinstance(operand, np.ndarray):
         return as_array(operand, what=f"{name}: {label}").copy()
+    check_operand(name, label, operand)
+    return as_array(operand, what=f"{name}: {label}")
+
+
+def check_operand(name: str, label: str, operand: Any) -> None:
+    """Raise unless the op ``name`` can take ``operand`` for the one called ``label``.
+
+    Raises:
+        TypeError: it is neither Tensor nor ndarray nor number, or an integer that is too large.
+    """
     if type(operand) is int and not -(2**63) <= operand < 2**63:
         raise TypeError(f"{name}: {label} {operand} does not fit into int64; write it as a float")
     if is_operand(operand):
-        return as_array(operand, what=f"{name}: {label}")
+        return
     if operand is None:
         raise NotOperandError(
             f"{name}: {label} is None; it must be a Tensor, an ndarray or a number"

@@ -82,7 +82,7 @@ def setitem(a: Operand, value: Operand, index: Any, accumulate: bool = False) ->
     """
     target, value = np.shape(_chosen(a, index)), np.asarray(value)
     if not scatters.fits(value.shape, target):
-        raise ShapeError(f"value of shape {value.shape} does not fit into shape {target}")
+        raise ShapeError(f"values of shape {value.shape} do not fit into shape {target}")
     out = a.copy()
     scatters.put(out, index, value, accumulate)
     return out

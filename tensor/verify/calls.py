@@ -13,7 +13,7 @@ from ..dispatch import recording
 from ..graph import Array
 from ..tensor import Tensor
 
-__all__ = ["Call", "calls", "cotangent", "leaves", "run", "wanted"]
+__all__ = ["Call", "calls", "cotangent", "joined", "leaves", "run", "wanted"]
 
 Draw: TypeAlias = Callable[[np.random.Generator], Array]
 
@@ -174,6 +174,22 @@ _ARRAYS: Final[Mapping[str, Sequence[tuple[tuple[Operand, ...], Mapping[str, Any
     # conversion
     "cast": [(((2, 3),), {"dtype": np.dtype(np.float64)})],
     "clone": [(((2, 3),), {})],
+    # made of other ops
+    "tensordot": [(((2, 3, 4), (3, 4, 2)), {}), (((2, 3), (4, 2)), {"dims": ((0,), (1,))})],
+    "swapaxes": [(((2, 3, 4),), {"dim0": 0, "dim1": -1})],
+    "moveaxis": [(((2, 3, 4),), {"source": 0, "destination": 2})],
+    "split": [(((5, 2),), {"split_size": 2})],
+    "chunk": [(((2, 5),), {"chunks": 2, "dim": 1})],
+    "unbind": [(((3, 2),), {})],
+    "tile": [(((2, 3),), {"dims": (2,)})],
+    "take_along_dim": [(((3, 4), _indices(4, 1, 2)), {"dim": 1})],
+    "scatter_add": [(((3, 4), _indices(3, 2, 4), (2, 4)), {"dim": 0})],
+    "index_add": [(((3, 4), _indices(3, 5), (5, 4)), {"dim": 0, "alpha": 2})],
+    "index_put": [(((4, 3), (3, 3)), {"indices": (np.array([0, 2, 0]),), "accumulate": True})],
+    "masked_fill": [(((3, 4), (3, 1), ()), {})],
+    "masked_select": [(((3, 4), (3, 4)), {})],
+    "sort": [(((3, 4),), {"descending": True})],
+    "topk": [(((3, 4),), {"k": 2})],
 }
 
 
@@ -218,17 +234,27 @@ def wanted(operands: Sequence[Tensor | None]) -> list[Tensor]:
 
 
 def run(call: Call, operands: Sequence[Tensor | None]) -> Tensor:
-    """Call the op; one that says a dtype says that of the operands."""
+    """Call the op; one that says a dtype says that of the operands.
+
+    Several results come in one row, ``joined``.
+    """
     function = getattr(recording, call.op)
     attrs = dict(call.attrs)
     if "dtype" in attrs and operands[0] is not None:
         attrs["dtype"] = operands[0].dtype
-    result: Tensor = (
+    return joined(
         function(list(operands), **attrs)
         if VOCAB[call.op].variadic
         else function(*operands, **attrs)
     )
-    return result
+
+
+def joined(results: Any) -> Tensor:
+    """Return an op's result; if there are several, all their elements in one row of one dtype."""
+    if isinstance(results, Tensor):
+        return results
+    row: Tensor = recording.cat([x.reshape(-1).to(results[0].dtype) for x in results])
+    return row
 
 
 def cotangent(out: Tensor) -> Tensor:

@@ -35,7 +35,8 @@ _TORCH: Final = (
     *("erf", "maximum", "minimum", "clip", "where", "sum", "mean", "var", "std", "amax", "amin"),
     *("logsumexp", "cumsum", "cumprod", "matmul", "outer", "flatten", "permute", "transpose"),
     *("cat", "stack", "flip", "roll", "tril", "triu", "softmax"),
-    *("reshape", "squeeze", "unsqueeze", "diagonal"),
+    *("reshape", "squeeze", "unsqueeze", "diagonal", "tensordot", "moveaxis", "tile"),
+    *("take_along_dim", "masked_fill", "masked_select"),
 )
 _FUNCTIONAL: Final = (
     *("logsigmoid", "softplus", "relu", "leaky_relu", "elu", "silu", "gelu", "log_softmax", "pad"),

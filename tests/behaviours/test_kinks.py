@@ -217,6 +217,46 @@ KINKS: Final[dict[str, tuple[str, list[Kink]]]] = {
             ),
         ],
     ),
+    "index_put": (
+        OVERWRITTEN,
+        [
+            Kink(
+                (np.ones(3), np.array([5.0, 6.0])),
+                lambda w: [w * [0, 1, 1], [0, w[0]]],
+                {"indices": (np.array([0, 0]),)},
+            ),
+        ],
+    ),
+    "masked_fill": (
+        "0 to what is filled",
+        [
+            Kink(
+                (np.array([1.0, nan]), np.array([False, True]), np.array(3.0)),
+                lambda w: [w * [1, 0], w[1]],
+            ),
+        ],
+    ),
+    # Of each, the values come first in w, and then the indices.
+    "sort": (
+        "equal elements keep their order",
+        [
+            Kink((np.array([2.0, 1.0, 1.0]),), lambda w: [[w[2], w[0], w[1]]]),
+            Kink(
+                (np.array([1.0, 2.0, 2.0]),),
+                lambda w: [[w[2], w[0], w[1]]],
+                {"descending": True},
+            ),
+        ],
+    ),
+    "topk": (
+        "of equal elements the first are taken",
+        [
+            Kink((np.array([1.0, 3.0, 3.0, 3.0]),), lambda w: [[0, w[0], w[1], 0]], {"k": 2}),
+            Kink(
+                (np.array([1.0, 1.0, 3.0]),), lambda w: [[w[0], 0, 0]], {"k": 1, "largest": False}
+            ),
+        ],
+    ),
     "scatter": (
         OVERWRITTEN,
         [

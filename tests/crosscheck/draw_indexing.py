@@ -12,7 +12,7 @@ from tests.crosscheck.draw_table import Call, draws, row
 if TYPE_CHECKING:
     from tests.crosscheck.generate import Draft
 
-__all__: list[str] = []
+__all__ = ["named"]
 
 
 def _index(d: Draft, shape: tuple[int, ...]) -> Any:
@@ -103,7 +103,7 @@ def _setitem(d: Draft, i: int) -> Call:
     return (i, value), {"index": index, "accumulate": accumulate}
 
 
-def _named(d: Draft, i: int) -> tuple[int, int, int] | None:
+def named(d: Draft, i: int) -> tuple[int, int, int] | None:
     """The value i, a dimension of it, and indices along it in a shape of their own."""
     i = d.with_ndim(i, 1, 3)
     shape = d.data[i].shape
@@ -119,7 +119,7 @@ def _named(d: Draft, i: int) -> tuple[int, int, int] | None:
 def _gather(d: Draft, i: int) -> Call:
     if d.data[i].dtype.kind == "i":
         return (d.other((int(d.data[i].max(initial=0)) + 1,)), row(d, i)), {"dim": 0}
-    found = _named(d, i)
+    found = named(d, i)
     return None if found is None else ((found[0], found[2]), {"dim": found[1]})
 
 
@@ -142,7 +142,7 @@ def _scatter(d: Draft, i: int) -> Call:
         i = row(d, i)
         size = int(d.data[i].max(initial=0)) + 1
         return (d.other((size,)), i, d.other(d.data[i].shape)), {"dim": 0}
-    found = _named(d, i)
+    found = named(d, i)
     if found is None:
         return None
     a, dim, index = found

@@ -282,6 +282,8 @@ def _avg_pool2d(d: Draft, i: int) -> Call:
 @draws("im2col")
 def _im2col(d: Draft, i: int) -> Call:
     i = _planes(d, i)
+    if 0 in d.data[i].shape[-3:]:  # which PyTorch refuses
+        return None
     taps = tuple(d.integer(1, min(n, 2) + 1) for n in d.data[i].shape[-2:])
     return (i,), {"kernel_size": taps, "padding": d.choose([0, 0, 1]), "stride": d.choose([1, 2])}
 

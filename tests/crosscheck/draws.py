@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from micro.vocab import REQUIRED, VOCAB
-from tests.crosscheck import draw_arrays, draw_indexing, draw_layers  # noqa: F401 - each enters its own
+from tests.crosscheck import (  # noqa: F401 - each enters its own
+    draw_arrays,
+    draw_composed,
+    draw_indexing,
+    draw_layers,
+)
 from tests.crosscheck.draw_table import DRAWS, Call, broadcast
 from tests.crosscheck.programs import SPECIAL
 

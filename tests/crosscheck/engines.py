@@ -24,6 +24,7 @@ from tests.crosscheck.contraction import contracted
 from tests.crosscheck.programs import (
     CHANGES,
     FIRST,
+    RESULT,
     SAME,
     SECOND,
     SPECIAL,
@@ -66,16 +67,21 @@ class Outcome:
 
 
 def _attrs(step: Step, same: Any) -> dict[str, Any]:
-    return {k: same if v == SAME else v for k, v in step.attrs.items()}
+    return {k: same if v == SAME else v for k, v in step.attrs.items() if k != RESULT}
+
+
+def _called(step: Step, function: Callable[..., Any], operands: list[Any], attrs: Any) -> Any:
+    """Call a library's function for a step, and take the result that the step names."""
+    variadic = VOCAB[step.op].variadic
+    result = function(operands, **attrs) if variadic else function(*operands, **attrs)
+    return result[step.attrs[RESULT]] if RESULT in step.attrs else result
 
 
 def tensor_call(step: Step, operands: list[Any], same: Any = np.float64) -> Any:
     """Call the op of ``tensor`` that a step names."""
     if step.op in SPECIAL:
         return special(step, operands)
-    function = getattr(recording, step.op)
-    attrs = _attrs(step, same)
-    return function(operands, **attrs) if VOCAB[step.op].variadic else function(*operands, **attrs)
+    return _called(step, getattr(recording, step.op), operands, _attrs(step, same))
 
 
 def _forwards(index: Any, shape: Sequence[int]) -> Any:
@@ -92,7 +98,7 @@ def _torch_call(step: Step, operands: list[Any], same: Any) -> Any:
         return function(*operands, **attrs).clone()
     if step.op in ("getitem", "setitem"):
         attrs["index"] = _forwards(attrs["index"], operands[0].shape)
-    return function(operands, **attrs) if VOCAB[step.op].variadic else function(*operands, **attrs)
+    return _called(step, function, operands, attrs)
 
 
 def _differentiated(

@@ -18,6 +18,7 @@ from tensor import Tensor, no_grad
 from tests.crosscheck import draws
 from tests.crosscheck.engines import tensor_call
 from tests.crosscheck.programs import SPECIAL, Array, Leaf, Program, Step
+from tests.tensor.ops.harness import COMPOSITE
 
 __all__ = [
     "EXACT",
@@ -322,7 +323,7 @@ DISTANCES: Final[dict[str, Callable[..., Any]]] = {
         a @ weight.T + (0 if bias is None else bias) if activation == "relu" else np.inf
     ),
     "nonzero": lambda a: a,
-    **dict.fromkeys(("argsort", "topk_indices"), lambda a, **_: _all_gaps(a)),
+    **dict.fromkeys(("argsort", "topk_indices", "sort", "topk"), lambda a, **_: _all_gaps(a)),
     "max_pool2d": lambda a, **_: _all_gaps(a),
     "max_pool2d_indices": lambda a, **_: _all_gaps(a),
 }
@@ -362,7 +363,7 @@ RATIONAL: Final = {
     *("max_pool2d", "avg_pool2d", "avg_pool2d_adjoint", "cast", "clone", "outer", *SPECIAL),
     *("einsum", "flip", "roll", "repeat", "pad", "tril", "triu", "diagonal", "diagonal_adjoint"),
     *("unfold", "unfold_adjoint", "setitem", "gather", "gather_adjoint", "scatter", "im2col"),
-    *("index_select", "index_select_adjoint", "col2im"),
+    *("index_select", "index_select_adjoint", "col2im", *COMPOSITE),
 }
 
 

@@ -19,6 +19,7 @@ from micro.vocab import VOCAB
 __all__ = [
     "CHANGES",
     "FIRST",
+    "RESULT",
     "SAME",
     "SECOND",
     "SPECIAL",
@@ -35,6 +36,8 @@ Value = Any  # a Tensor or a torch.Tensor
 Array = np.ndarray[Any, Any]
 
 FIRST, SECOND = 1_000, 2_000  # where the cotangents of outputs and of gradients are drawn
+
+RESULT = "result"  # the attribute that says which result of an op of several is taken
 
 SAME = "the program's"  # as an attribute ``dtype``: the one that the program is run in
 
@@ -142,12 +145,14 @@ class Program:
 
 def _call(step: Step, dtype: str) -> str:
     operands = ["None" if i is None else f"v{i}" for i in step.operands]
-    attrs = [f"{k}={dtype!r}" if v == SAME else f"{k}={v!r}" for k, v in step.attrs.items()]
+    given = {k: v for k, v in step.attrs.items() if k != RESULT}
+    attrs = [f"{k}={dtype!r}" if v == SAME else f"{k}={v!r}" for k, v in given.items()]
     if step.op in SPECIAL:
         return f"special(Step({step.op!r}, (), {dict(step.attrs)!r}), [{', '.join(operands)}])"
     if VOCAB[step.op].variadic:
         operands = [f"[{', '.join(operands)}]"]
-    return f"tensor.ops.{step.op}({', '.join([*operands, *attrs])})"
+    chosen = f"[{step.attrs[RESULT]}]" if RESULT in step.attrs else ""
+    return f"tensor.ops.{step.op}({', '.join([*operands, *attrs])}){chosen}"
 
 
 def run(

@@ -26,6 +26,7 @@ def test_the_table_has_a_row_for_every_op() -> None:
     assert "| `reshape(a, shape)` | tensor |  |" in rows
     assert "| `linear(a, weight, bias=None, activation=None)` | tensor |  |" in rows
     assert "| `eq(a, b)` | micro, tensor | none |" in rows
+    assert "| `tile(a, dims)` | tensor, of other ops |  |" in rows
 
 
 def test_only_what_stands_between_the_marks_is_replaced(tmp_path: Path) -> None:

@@ -1,4 +1,8 @@
-"""Functions made of ops, by one table: values, both orders of gradients and refusals."""
+"""Other forms and names of ops, by one table: values, both orders of gradients and refusals.
+
+What is an op of its own is in the table of ops (``tests/tensor/ops``); of these, views and forms of
+calls are looked at here.
+"""
 
 from __future__ import annotations
 
@@ -46,27 +50,6 @@ TABLE: Final[dict[str, tuple[list[Row], list[Bad]]]] = {
             Bad(((2, 3),), (3,), TypeError, ("einsum", "equation", "string", "3")),
         ],
     ),
-    "tensordot": (
-        [
-            Row(((2, 3, 4), (3, 4, 2))),
-            Row(((2, 3), (3, 4)), (1,)),
-            Row(((2, 3), (4,)), (0,)),
-            Row(((2, 3, 4), (4, 5, 2)), (([0, 2], [2, 0]),)),
-            Row(((2, 3), (3, 2)), (([-1], [0]),)),
-            Row(((2, 2), (2, 2)), (([], []),)),
-            Row(((2, 0), (0, 3)), (1,)),
-            Row(((), ()), (0,)),
-        ],
-        [
-            Bad(((2, 3), (2, 3)), (1,), ShapeError, ("tensordot", "dim 1", "(2, 3)", "equal")),
-            Bad(((2, 3), (3,)), (2,), ShapeError, ("tensordot", "dims", "[0, 1]", "2")),
-            Bad(((2, 3), (3,)), (-1,), ShapeError, ("tensordot", "dims", "-1")),
-            Bad(((2, 2), (2, 2)), (([0, 0], [0, 1]),), ShapeError, ("tensordot", "once")),
-            Bad(((2, 2), (2, 2)), (([0], [0, 1]),), ShapeError, ("tensordot", "pair")),
-            Bad(((2, 2), (2, 2)), (([2], [0]),), IndexError, ("tensordot", "dim 2")),
-            Bad(((2, 2), (2, 2)), (1.5,), TypeError, ("tensordot", "dims", "1.5")),
-        ],
-    ),
     "mm": (
         [Row(((2, 3), (3, 4))), Row(((0, 3), (3, 2)))],
         [
@@ -89,67 +72,9 @@ TABLE: Final[dict[str, tuple[list[Row], list[Bad]]]] = {
         [Row(((3,), (3,))), Row(((0,), (0,)))],
         [Bad(((2, 3), (3,)), (), ShapeError, ("dot", "1 and 1", "(2, 3)"))],
     ),
-    "swapaxes": (
-        [Row(((2, 3, 4),), (0, -1)), Row(((),), (0, 0))],
-        [Bad(((2, 3),), (0, 2), IndexError, ("dim 2",))],
-    ),
-    "movedim": (
-        [
-            Row(((2, 3, 4),), (0, 2)),
-            Row(((2, 3, 4),), (-1, 0)),
-            Row(((2, 3, 4, 2),), ((0, 3), (1, 0))),
-            Row(((2, 3),), ((), ())),
-            Row(((),), (0, 0)),
-        ],
-        [
-            Bad(((2, 3),), (0, 2), IndexError, ("movedim", "dim 2")),
-            Bad(((2, 3),), ((0, 1), (0,)), ShapeError, ("movedim", "(0, 1)", "equally")),
-            Bad(((2, 3),), ((0, -2), (0, 1)), ShapeError, ("movedim", "(0, -2)", "twice")),
-            Bad(((2, 3),), (0.5, 0), TypeError, ("movedim", "source", "0.5")),
-        ],
-    ),
     "broadcast_to": (
         [Row(((3, 1),), ((2, 3, 4),)), Row(((),), ((2,),)), Row(((0, 1),), ((0, 2),))],
         [Bad(((3,),), ((4,),), ShapeError, ("(3,)", "(4,)"))],
-    ),
-    "split": (
-        [
-            Row(((5, 2),), (2,)),
-            Row(((2, 5),), ((1, 0, 4), 1)),
-            Row(((2, 5),), (3, -1)),
-            Row(((4,),), (9,)),
-            Row(((0, 2),), (3,)),
-            Row(((0, 2),), (0,)),
-        ],
-        [
-            Bad(((5,),), ((2, 2),), ShapeError, ("split", "(2, 2)", "5", "add up")),
-            Bad(((5,),), ((6, -1),), ShapeError, ("split", "(6, -1)", "negative")),
-            Bad(((5,),), (0,), ShapeError, ("split", "at least 1", "0")),
-            Bad(((5,),), (-2,), ShapeError, ("split", "at least 1", "-2")),
-            Bad(((5,),), (2, 1), IndexError, ("split", "dim 1")),
-            Bad(((5,),), (1.5,), TypeError, ("split", "split_size", "1.5")),
-            Bad(((),), (1,), ShapeError, ("split", "0-d", "unsqueeze")),
-        ],
-    ),
-    "chunk": (
-        [
-            Row(((5, 2),), (2,)),
-            Row(((6,),), (4,)),
-            Row(((2, 5),), (7, -1)),
-            Row(((0, 2),), (3,)),
-        ],
-        [
-            Bad(((5,),), (0,), ShapeError, ("chunk", "at least 1", "0")),
-            Bad(((5,),), (2, 1), IndexError, ("chunk", "dim 1")),
-            Bad(((5,),), ("2",), TypeError, ("chunk", "chunks", "'2'")),
-        ],
-    ),
-    "unbind": (
-        [Row(((3, 2),)), Row(((2, 3, 2),), (-1,)), Row(((3,),)), Row(((2, 0),))],
-        [
-            Bad(((3,),), (1,), IndexError, ("unbind", "dim 1")),
-            Bad(((),), (), ShapeError, ("unbind", "0-d")),
-        ],
     ),
     "diag": (
         [
@@ -163,18 +88,6 @@ TABLE: Final[dict[str, tuple[list[Row], list[Bad]]]] = {
             Bad(((),), (), ShapeError, ("diag", "1 or 2", "()")),
             Bad(((2, 2, 2),), (), ShapeError, ("diag", "(2, 2, 2)")),
             Bad(((2,),), (0.5,), TypeError, ("diag", "diagonal", "0.5")),
-        ],
-    ),
-    "tile": (
-        [
-            Row(((2, 3),), ((2,),)),
-            Row(((2, 3),), ((2, 1, 2),)),
-            Row(((),), ((2,),)),
-            Row(((0, 2),), ((3, 2),)),
-        ],
-        [
-            Bad(((2, 3),), ((2, -1),), ShapeError, ("(2, -1)", "below 0")),
-            Bad(((2, 3),), ((2.0,),), TypeError, ("tile", "dims", "2.0")),
         ],
     ),
     "repeat_interleave": (
@@ -193,11 +106,13 @@ TABLE: Final[dict[str, tuple[list[Row], list[Bad]]]] = {
         ],
     ),
 }
-TABLE["moveaxis"] = TABLE["movedim"]
+
+# A form of a call alone: the op of the same name is in the table of ops.
+FORMS: Final = {"tile"}
 
 
 def test_every_function_has_a_row_and_a_refusal() -> None:
-    assert set(TABLE) == set(composite.__all__)
+    assert set(TABLE) == set(composite.__all__) - FORMS
     assert all(rows and refused for rows, refused in TABLE.values())
 
 
@@ -259,15 +174,21 @@ def test_a_bad_call_is_refused_with_a_reason_and_changes_nothing(name: str, row:
         assert x.version == 0 and x.grad is None
 
 
-@pytest.mark.parametrize("name", sorted(set(TABLE) - {"einsum", "tensordot"}))
+@pytest.mark.parametrize("name", sorted({*TABLE, *FORMS} - {"einsum"}))
 def test_a_method_is_the_function(name: str) -> None:
     assert getattr(Tensor, name) is getattr(st, name)
 
 
 def test_a_row_that_reads_the_wrong_elements_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(st, "movedim", lambda a, source, destination: a.permute(1, 0, 2))
+    monkeypatch.setattr(st, "repeat_interleave", lambda a, repeats, dim: a.tile(repeats, 1))
     with pytest.raises(AssertionError):
-        test_values_and_gradients_equal_torch("movedim", Row(((3, 3, 3),), (0, 2)))
+        test_values_and_gradients_equal_torch("repeat_interleave", Row(((3, 3),), (2, 0)))
+
+
+def test_an_op_with_two_names_is_one_function() -> None:
+    for name, other in (("moveaxis", "movedim"), ("take_along_dim", "take_along_axis")):
+        assert getattr(st, other) is getattr(st.ops, other) is getattr(st, name)
+        assert getattr(Tensor, other) is getattr(Tensor, name) is getattr(st, name)
 
 
 # Views
@@ -391,7 +312,7 @@ def test_several_forms_of_a_call_mean_the_same() -> None:
 
 def test_a_product_refuses_tensors_of_unlike_dtype() -> None:
     x, y = Tensor([[1.0]]), Tensor([[1.0]], dtype="float64")
-    for call in (st.mm, st.tensordot, lambda a, b: st.einsum("ij,jk", a, b)):
+    for call in (st.mm, lambda a, b: st.einsum("ij,jk", a, b)):
         with pytest.raises(RuntimeError, match="one dtype"):
             call(x, y)
     with pytest.raises(TypeError, match=r"^mm: expected a Tensor, got list"):
@@ -405,8 +326,8 @@ def test_an_operand_of_another_kind_is_refused(name: str, stranger: Any) -> None
     operands = [stranger, *arrays(shapes)[1:]]
     with pytest.raises(TypeError, match="Tensor") as caught:
         outputs(getattr(st, name), name, operands, args)
-    aliases = {"swapaxes": "transpose", "broadcast_to": "expand", "moveaxis": "movedim"}
-    assert str(caught.value).startswith(f"{aliases.get(name, name)}: ")
+    called = {"broadcast_to": "expand"}.get(name, name)
+    assert str(caught.value).startswith(f"{called}: ")
 
 
 def test_functions_take_arrays_too() -> None:

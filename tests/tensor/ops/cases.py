@@ -11,6 +11,7 @@ from typing import Final
 
 from tests.tensor.ops.algebra_cases import ALGEBRA
 from tests.tensor.ops.attention_cases import ATTENTION
+from tests.tensor.ops.composed_cases import COMPOSED
 from tests.tensor.ops.convolution_cases import CONVOLUTION
 from tests.tensor.ops.elementwise_cases import ELEMENTWISE
 from tests.tensor.ops.fused_cases import FUSED
@@ -34,4 +35,5 @@ CASES: Final[dict[str, Case]] = {
     **FUSED,
     **ATTENTION,
     **CONVOLUTION,
+    **COMPOSED,
 }

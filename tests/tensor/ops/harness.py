@@ -12,24 +12,32 @@ import torch
 from micro.vocab import VOCAB
 from tensor import Tensor
 from tensor.dispatch import recording
+from tensor.verify.calls import joined
 from tests.tensor.ops.cases import CASES
 from tests.tensor.ops.table import Sample
 
 __all__ = [
+    "COMPOSITE",
     "DIFFERENTIABLE",
     "FLAT",
+    "PRIMITIVE",
     "call",
     "domains",
     "every",
     "leaves",
     "requiring",
+    "results",
     "torch_call",
     "torch_leaves",
+    "torch_results",
     "weights_for",
 ]
 
 Array = np.ndarray[Any, Any]
 
+# The ops that have kernels and rules, and those that are made of them.
+PRIMITIVE: Final = [name for name, spec in VOCAB.items() if not spec.composite]
+COMPOSITE: Final = [name for name, spec in VOCAB.items() if spec.composite]
 # The ops that gradients flow through.
 DIFFERENTIABLE: Final = [name for name, spec in VOCAB.items() if spec.differentiable]
 # Those of them whose gradient is 0 everywhere.
@@ -58,12 +66,17 @@ def domains(name: str, count: int) -> tuple[str, ...]:
     return spec.domain * count if spec.variadic else spec.domain
 
 
-def call(name: str, operands: Sequence[Any], attrs: Any) -> Tensor:
-    """Call the public op."""
+def results(name: str, operands: Sequence[Any], attrs: Any) -> Any:
+    """Call the public op: what it returns, be it one Tensor or several."""
     function = getattr(recording, name)
     if VOCAB[name].variadic:
         return function(list(operands), **attrs)
     return function(*operands, **attrs)
+
+
+def call(name: str, operands: Sequence[Any], attrs: Any) -> Tensor:
+    """Call the public op. Several results come in one row, so that one test fits all ops."""
+    return joined(results(name, operands, attrs))
 
 
 def _converted(name: str, sample: Sample, dtype: Any) -> list[Any]:
@@ -107,9 +120,17 @@ def requiring(operands: Sequence[Any]) -> list[Any]:
     return [x for x in operands if x is not None and x.requires_grad]
 
 
-def torch_call(name: str, operands: Sequence[Any], attrs: Any) -> Any:
-    """Call PyTorch's equivalent."""
+def torch_results(name: str, operands: Sequence[Any], attrs: Any) -> Any:
+    """Call PyTorch's equivalent: what it returns."""
     function = CASES[name].torch
     return (
         function(list(operands), **attrs) if VOCAB[name].variadic else function(*operands, **attrs)
     )
+
+
+def torch_call(name: str, operands: Sequence[Any], attrs: Any) -> Any:
+    """Call PyTorch's equivalent. Several results come in one row, as from ``call``."""
+    found = torch_results(name, operands, attrs)
+    if isinstance(found, torch.Tensor):
+        return found
+    return torch.cat([x.reshape(-1).to(found[0].dtype) for x in found])

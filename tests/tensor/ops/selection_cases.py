@@ -10,7 +10,7 @@ import torch
 from tensor import ShapeError
 from tests.tensor.ops.table import Bad, Case, Sample, nan, real, refused, view
 
-__all__ = ["SELECTION"]
+__all__ = ["SELECTION", "reference_setitem", "reference_topk_indices"]
 
 Array = np.ndarray[Any, Any]
 
@@ -32,7 +32,7 @@ def _counted(shape: Any) -> Array:
     return np.arange(int(np.prod(shape))).reshape(tuple(shape))
 
 
-def _setitem(a: Any, value: Any, index: Any, accumulate: bool = False) -> Any:
+def reference_setitem(a: Any, value: Any, index: Any, accumulate: bool = False) -> Any:
     places = np.asarray(_counted(a.shape)[index])
     values = value.expand(places.shape)
     if not accumulate:
@@ -63,7 +63,9 @@ def _index_select_adjoint(a: Any, index: Any, dim: int, length: int) -> Any:
     return torch.zeros(shape, dtype=a.dtype).index_add(dim, index, a)
 
 
-def _topk_indices(a: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+def reference_topk_indices(
+    a: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> Any:
     """The first of equal elements, which PyTorch's topk does not promise."""
     order = torch.sort(a, dim=dim, descending=largest, stable=True).indices
     chosen = order.narrow(dim, 0, k) if a.ndim else order
@@ -96,7 +98,7 @@ _TWICE: Final = np.array([0, 2, 0, -1])
 
 SELECTION: Final = {
     "setitem": Case(
-        _setitem,
+        reference_setitem,
         (
             Sample((real(3, 4), real(4)), {"index": 1}),
             Sample((real(3, 4), real()), {"index": (slice(None), 2)}),
@@ -271,7 +273,7 @@ SELECTION: Final = {
         ),
     ),
     "topk_indices": Case(
-        _topk_indices,
+        reference_topk_indices,
         view(
             ((5,), {"k": 2}),
             ((3, 4), {"k": 3, "dim": 0}),

@@ -82,6 +82,7 @@ ROUNDED = {
     # BLAS has other routines for other strides.
     *("matmul", "linear", "embedding", "embedding_adjoint"),
     *("conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint", "einsum", "outer"),
+    "tensordot",
     *("attention_weights", "scaled_dot_product_attention"),
 }
 

@@ -14,10 +14,24 @@ import pytest
 import tensor
 from micro.vocab import OPERATORS, REQUIRED, VOCAB, OpSpec
 from tensor import Tensor, methods
-from tensor.dispatch import OPS, raw, recording
+from tensor.dispatch import COMPOSITES, raw, recording
+from tensor.dispatch import OPS as PRIMITIVES
+from tensor.graph import Node
+from tensor.verify.calls import joined
 from tests.tensor.ops.cases import CASES
-from tests.tensor.ops.harness import call, leaves
+from tests.tensor.ops.harness import (
+    COMPOSITE,
+    PRIMITIVE,
+    call,
+    leaves,
+    results,
+    torch_leaves,
+    torch_results,
+)
 from tests.tensor.ops.table import Case
+
+# Every op with what implements it.
+OPS = {**PRIMITIVES, **COMPOSITES}
 
 
 def faults(
@@ -32,12 +46,14 @@ def faults(
         if name not in cases:
             found.append(f"{name} has no case")
             continue
+        if spec.composite is (name in PRIMITIVES):
+            found.append(f"{name} is {'not ' * (not spec.composite)}made of other ops")
         case = cases[name]
         operands = [operand.lstrip("*") for operand in spec.inputs]
         real = [
             operand
             for operand, domain in zip(operands, spec.domain, strict=True)
-            if spec.differentiable and domain not in ("bool", "index")
+            if spec.differentiable and not spec.composite and domain not in ("bool", "index")
         ]
         found += [f"{name} has no rule for {o}" for o in real if o not in ops[name].rules]
         found += [f"{name} has a rule for {o}" for o in ops[name].rules if o not in real]
@@ -58,6 +74,7 @@ WITHOUT_0D = {
     *("rms_norm", "group_norm", "batch_moments", "batch_norm"),
     *("conv2d", "conv2d_input_adjoint", "conv2d_weight_adjoint", "max_pool2d"),
     *("max_pool2d_indices", "avg_pool2d", "avg_pool2d_adjoint", "im2col", "col2im"),
+    *("split", "chunk", "unbind"),
     *("outer", "tril", "triu", "diagonal", "diagonal_adjoint", "unfold_adjoint"),
 }
 
@@ -85,6 +102,14 @@ def test_what_is_missing_is_found() -> None:
         assert fault in faults(VOCAB, OPS, {**CASES, "exp": Case(**fields)})
     bare = Case(CASES["abs"].torch, CASES["abs"].samples, CASES["abs"].bad)
     assert faults(VOCAB, OPS, {**CASES, "abs": bare}) == ["abs has kinks but no points"]
+
+
+def test_an_op_that_is_made_of_others_is_no_node_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [*COMPOSITES] == COMPOSITE and [*PRIMITIVES] != COMPOSITE
+    monkeypatch.setitem(PRIMITIVES, "tile", COMPOSITES["tile"])
+    assert faults(VOCAB, OPS, CASES) == ["tile is made of other ops"]
+    monkeypatch.delitem(PRIMITIVES, "exp")
+    assert "exp is not made of other ops" in faults(VOCAB, OPS, CASES)
 
 
 def test_a_rule_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,11 +149,12 @@ def test_kernel_and_public_op_have_the_vocabulary_s_signature(name: str) -> None
 
 @pytest.mark.parametrize("name", VOCAB)
 def test_an_op_is_the_same_in_every_namespace(name: str) -> None:
-    assert getattr(raw, name) is OPS[name].kernel
+    assert getattr(raw, name, None) is (None if VOCAB[name].composite else OPS[name].kernel)
     assert getattr(tensor.ops, name) is getattr(recording, name)
     public = getattr(tensor, name, None)
     in_another_form = {"einsum", "max", "min", "dropout", "scaled_dot_product_attention"}
     in_another_form |= {"gather", "scatter", "index_select", "nonzero"}
+    in_another_form |= {"scatter_add", "index_add", "index_put", "tile"}
     if name not in in_another_form and not name.endswith("_adjoint"):
         assert public is getattr(recording, name)
 
@@ -150,7 +176,7 @@ def test_every_argument_can_be_given_by_name(name: str) -> None:
     by_name: Any = {"tensors": operands}
     if not spec.variadic:
         by_name = dict(zip(spec.inputs, operands, strict=True))
-    result = getattr(recording, name)(**by_name, **sample.attrs)
+    result = joined(getattr(recording, name)(**by_name, **sample.attrs))
     np.testing.assert_array_equal(result.data, call(name, operands, sample.attrs).data)
 
 
@@ -196,7 +222,7 @@ def test_an_op_without_a_gradient_records_nothing(name: str) -> None:
         assert out.dtype.kind in "bi"
 
 
-@pytest.mark.parametrize("name", [n for n in VOCAB if VOCAB[n].differentiable])
+@pytest.mark.parametrize("name", [n for n in PRIMITIVE if VOCAB[n].differentiable])
 def test_an_op_with_a_gradient_records_just_its_name_operands_and_attributes(name: str) -> None:
     spec = VOCAB[name]
     for sample in CASES[name].samples:
@@ -219,3 +245,33 @@ def test_every_op_of_several_elementwise_operands_has_samples_that_broadcast() -
     ]
     assert {"add", "pow", "where", "maximum", "lt"} <= set(elementwise)
     assert [name for name in elementwise if not unequal(name)] == []
+
+
+# Ops that are made of others
+
+
+@pytest.mark.parametrize("name", COMPOSITE)
+def test_an_op_that_is_made_of_others_is_recorded_as_those(name: str) -> None:
+    for sample in CASES[name].samples:
+        operands = leaves(name, sample)
+        out = results(name, operands, sample.attrs)
+        stack = [x.node for x in (out if isinstance(out, tuple) else [out])]
+        assert any(node is not None for node in stack), sample
+        while stack:
+            node = stack.pop()
+            if isinstance(node, Node):
+                assert node.op in PRIMITIVE, sample
+                stack.extend(node.inputs)
+
+
+@pytest.mark.parametrize("name", COMPOSITE)
+def test_several_results_are_as_many_as_torchs_and_of_their_shapes_and_dtypes(name: str) -> None:
+    for sample in (*CASES[name].samples, *CASES[name].points):
+        ours = results(name, leaves(name, sample), sample.attrs)
+        theirs = torch_results(name, torch_leaves(name, sample), sample.attrs)
+        assert isinstance(ours, tuple) is isinstance(theirs, (tuple, list)), sample
+        if isinstance(ours, tuple):
+            assert len(ours) == len(theirs), sample
+            for x, y in zip(ours, theirs, strict=True):
+                assert (x.shape, x.requires_grad) == (tuple(y.shape), y.requires_grad), sample
+                assert x.dtype == str(y.dtype).removeprefix("torch."), sample
