@@ -67,7 +67,7 @@ def loss_of(images: Tensor, labels: Tensor) -> Tensor:
     return loss
 
 
-look = {"parameters": model, "depth": 1, "title": "The loss of one batch"}
+look = {"parameters": model, "depth": 1, "direction": "TB", "title": "The loss of one batch"}
 show(draw(loss_of, batch, wanted, **look))
 
 # %% [markdown]

@@ -87,7 +87,7 @@ def loss_of(windows: Tensor, followers: Tensor) -> Tensor:
 
 
 four = Tensor(x[:4], label="windows"), Tensor(y[:4], label="followers")
-look = {"parameters": model, "depth": 1, "title": "The loss for four examples"}
+look = {"parameters": model, "depth": 1, "direction": "TB", "title": "The loss for four examples"}
 show(draw(loss_of, *four, **look))
 
 # %% [markdown]

@@ -36,7 +36,7 @@ def bend(x: Tensor, y: Tensor) -> Tensor:
 x, y = Tensor([0.0, 1.0, 2.0], label="x"), Tensor([1.0, 1.0, 1.0], label="y")
 program = tensor.trace(bend)(x, y)
 show(str(program))
-show(draw(program, title="The program of bend"))
+show(draw(program, x, y, direction="TB", title="The program of bend, replayed on x and y"))
 
 # %% [markdown]
 # One op, one line. The program can be run again on other arrays:
@@ -90,7 +90,7 @@ show(f"replayed 200 times: loss {losses[0]:.3f} to {losses[-1]:.3f}")
 # hand:
 
 # %%
-size = 8_000_000
+size = 2_000_000
 big_x, big_y = np.linspace(-1, 1, size, dtype=np.float32), np.ones(size, dtype=np.float32)
 
 
@@ -127,7 +127,7 @@ show(f"equal to the last bit: {np.array_equal(in_passes(), in_blocks())}")
 # %%
 fast_bend = tensor.compile(bend)
 fast_bend(x, y)  # the first call traces
-show(draw(fast_bend.programs[-1], title="The program of bend, fused"))
+show(draw(fast_bend.programs[-1], x, y, title="The program of bend, fused"))
 show(fast_bend.source)
 
 # %%
@@ -158,7 +158,7 @@ def draw_durations(axes: object) -> None:
     """A bar for each."""
     axes.barh(list(durations), list(durations.values()), color=["#c4500c", "#3d7d35", "#1b4f8a"])
     axes.invert_yaxis()
-    axes.set(xlabel="milliseconds for five ops on eight million numbers")
+    axes.set(xlabel="milliseconds for five ops on two million numbers")
 
 
 show(told)

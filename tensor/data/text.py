@@ -53,7 +53,7 @@ def pydoc_corpus() -> str:
     text = "\n\n".join(topics[name] for name in sorted(topics))
     _notes.warning(
         "the text is that of pydoc_data.topics, Python's own help (%s characters), "
-        "and no other corpus: results do not compare with those on one",
+        "and no other corpus: results cannot be compared with those on another",
         f"{len(text):,}",
     )
     return text

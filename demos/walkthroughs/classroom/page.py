@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import html
+import re
 from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["page"]
+
+_NARROW = 640  # points
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -32,11 +35,14 @@ img {{ max-width: 100%; height: auto; }}
 figure.graph img {{ background: Canvas; }}
 figure.chart img {{ background: #fff; }}
 summary {{ font-size: 0.85rem; cursor: pointer; }}
-table {{ border-collapse: collapse; }}
+table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
 th, td {{ border-bottom: 1px solid #8888; padding: 0.2rem 0.7rem; text-align: left; }}
 .k, .kn, .ow {{ font-weight: bold; }}
 .c1, .sd {{ opacity: 0.75; font-style: italic; }}
-@media (max-width: 40rem) {{ figure.graph img {{ max-width: none; }} }}
+@media (max-width: 40rem) {{
+  figure.wide img {{ max-width: none; }}
+  th, td {{ padding: 0.2rem 0.4rem; }}
+}}
 @media print {{ iframe {{ display: none; }} .code {{ break-inside: avoid; }} }}
 </style>
 </head>
@@ -81,6 +87,9 @@ def _output(output: Mapping[str, Any]) -> str:
         # As an image, so that the ids and styles of one picture do not meet another's.
         source = base64.b64encode(data["image/svg+xml"].encode()).decode()
         kind = "graph" if "prefers-color-scheme" in data["image/svg+xml"] else "chart"
+        width = re.search(r'<svg[^>]*? width="(\d+)', data["image/svg+xml"])
+        if kind == "graph" and width and int(width[1]) > _NARROW:
+            kind = "graph wide"  # on a phone it is scrolled, where a narrow one is made smaller
         return (
             f'<figure class="{kind}"><img src="data:image/svg+xml;base64,{source}" alt="{first}">'
             f"<details><summary>In words</summary><pre>{html.escape(text)}</pre></details></figure>"
