@@ -250,7 +250,11 @@ class InPlace(Selection):
         flowed = root.requires_grad
         if root is not self:
             new = Tensor._wrap(self.data, node)
-            attrs = {"index": self._place_in(root), "accumulate": False}
+            if root.shape or new.data.size:
+                index = self._place_in(root)
+            else:  # what picks nothing from a single number has one dimension
+                new, index = recorded("reshape")(new, (0,)), False
+            attrs = {"index": index, "accumulate": False}
             node = node_of("setitem", (root, new), attrs, root.data)
         root._continue(node)
         version = root._shared_version()

@@ -262,7 +262,7 @@ def _conv2d_weight_adjoint(d: Draft, i: int) -> Call:
 def _max_pool2d(d: Draft, i: int) -> Call:
     i = _planes(d, i)
     taps = [d.integer(1, min(n, 2) + 1) for n in d.data[i].shape[-2:] if n]
-    if len(taps) < 2:
+    if len(taps) < 2 or not d.data[i].shape[-3]:  # PyTorch pools no planes without channels
         return None
     return (i,), {"kernel_size": tuple(taps), "stride": d.choose([None, 1])}
 
@@ -301,7 +301,7 @@ def _col2im(d: Draft, i: int) -> Call:
 def _avg_pool2d_adjoint(d: Draft, i: int) -> Call:
     i = _planes(d, i)
     shape = d.data[i].shape
-    if not math.prod(shape[-2:]):
+    if not math.prod(shape[-3:]):
         return None
     taps = (d.integer(1, 3), d.integer(1, 3))
     planes = (*shape[:-2], shape[-2] + taps[0] - 1, shape[-1] + taps[1] - 1)

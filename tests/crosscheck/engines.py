@@ -90,6 +90,13 @@ def _forwards(index: Any, shape: Sequence[int]) -> Any:
     return np.arange(shape[0])[index].copy() if backwards else index
 
 
+def _reads_backwards(program: Program) -> bool:
+    """Whether a step takes a slice that runs backwards."""
+    indices = (step.attrs["index"] for step in program.steps if step.op == "getitem")
+    parts = (part for index in indices for part in (index if type(index) is tuple else (index,)))
+    return any(isinstance(part, slice) and (part.step or 1) < 0 for part in parts)
+
+
 def _torch_call(step: Step, operands: list[Any], same: Any) -> Any:
     if step.op in SPECIAL:
         return special(step, operands)
@@ -184,13 +191,23 @@ def _in_tensor(program: Program, dtype: Any) -> Outcome:
     return _differentiated(program, leaves, values, tensor.grad, lambda a: Tensor(a.astype(dtype)))
 
 
+@contextmanager
+def _quiet_torch() -> Iterator[None]:
+    """Without warnings and without oneDNN, whose gelu refuses some strides of a gradient."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of degrees of freedom, and of what is not yet optimised
+        with torch.backends.mkldnn.flags(enabled=False):
+            yield
+
+
 def in_torch(program: Program, dtype: Any) -> Outcome:
     """Run a program in PyTorch."""
+    if _reads_backwards(program) and any(step.op in CHANGES for step in program.steps):
+        raise Refused  # see ``_forwards``: here it is a view, there a copy
     leaves = [
         torch.from_numpy(leaf.array(dtype)).requires_grad_(leaf.grad) for leaf in program.leaves
     ]
-    with refusals(program), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of degrees of freedom, and of what is not yet optimised
+    with refusals(program), _quiet_torch():
         values = run(program, leaves, lambda step, operands: _torch_call(step, operands, dtype))
         return _differentiated(
             program,

@@ -175,7 +175,9 @@ def special(step: Step, operands: Sequence[Value]) -> Value:
             return a.detach()
         case "hook":
             a = a * 1.0
-            a.register_hook(lambda g: g * step.attrs["factor"])
+            factor = step.attrs["factor"]
+            # PyTorch calls hooks with None where a convolution's second derivative is none.
+            a.register_hook(lambda g: None if g is None else g * factor)
         case "put_":
             a[step.attrs["index"]] = others[0]
         case "fill_":

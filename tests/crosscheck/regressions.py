@@ -75,4 +75,56 @@ REGRESSIONS: Final[dict[str, Program]] = {
         outputs=(2, 3),
         seed=5,
     ),
+    "a change in place of a view of a number that holds no element": Program(
+        leaves=(Leaf((3,), (1.0, -0.5, 1.5)), Leaf((0,), ())),
+        steps=(
+            Step("sum", (0,), {"dim": None, "keepdim": False}),
+            Step("reshape", (2,), {"shape": (1, 1)}),
+            Step("diagonal", (3,), {"offset": 1, "dim1": 0, "dim2": 1}),
+            Step("div_", (4, 1), {"copy": False}),
+        ),
+        outputs=(2, 5),
+        seed=6,
+    ),
+    # PyTorch has no slices that run backwards, and cannot take part.
+    "a change in place shows in a slice that runs backwards": Program(
+        leaves=(Leaf((2,), (1.0, 2.0)),),
+        steps=(
+            Step("leaky_relu", (0,), {"negative_slope": 0.25}),
+            Step("getitem", (1,), {"index": slice(None, None, -1)}),
+            Step("div_", (1, 0), {"copy": False}),
+        ),
+        outputs=(2, 3),
+        seed=7,
+    ),
+    # What PyTorch's group norm, hooks and oneDNN's gelu get wrong must not count as ours.
+    "a group norm with a bias alone": Program(
+        leaves=(Leaf((1, 2, 2), (1.0,) * 4, grad=False), Leaf((2,), (1.0, 1.0))),
+        steps=(
+            Step("group_norm", (0, None, 1), {"num_groups": 1, "eps": 0.125}),
+            Step("abs", (2,)),
+        ),
+        outputs=(3,),
+        seed=8,
+    ),
+    "a hook in front of a convolution whose second derivative is none": Program(
+        leaves=(Leaf((1,), (-2.875,)), Leaf((1, 1, 1, 1), (-1.0625,), grad=False)),
+        steps=(
+            Step("hook", (0,), {"factor": 0.5}),
+            Step("reshape", (2,), {"shape": (1, 1, 1)}),
+            Step("conv2d", (3, 1, None), {"stride": 1, "padding": (0, 1), "dilation": 1}),
+        ),
+        outputs=(4,),
+        seed=9,
+    ),
+    "gelu with a gradient in unusual strides": Program(
+        leaves=(Leaf((3,), (2.5, 1.8125, -2.3125)),),
+        steps=(
+            Step("repeat", (0,), {"repeats": (2, 1)}),
+            Step("gelu", (1,)),
+            Step("unfold_adjoint", (2,), {"shape": (5,), "dim": 0, "size": 3, "step": 2}),
+        ),
+        outputs=(3,),
+        seed=10,
+    ),
 }

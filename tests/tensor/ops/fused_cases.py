@@ -82,8 +82,11 @@ def _rms_norm(a: Any, weight: Any, normalized_shape: Any, eps: Any = None) -> An
 
 
 def _group_norm(a: Any, weight: Any, bias: Any, num_groups: int, eps: float = 1e-5) -> Any:
-    # PyTorch's second derivative fails where there is a bias but no weight.
-    weight = torch.ones(a.shape[1], dtype=a.dtype) if weight is None else weight
+    # PyTorch's second derivative fails, or reads what was never written, where there is a bias
+    # but no weight.
+    if weight is None and bias is not None:
+        plain = functional.group_norm(a, num_groups, eps=eps)
+        return plain + bias.reshape(-1, *(1,) * (a.ndim - 2))
     return functional.group_norm(a, num_groups, weight, bias, eps)
 
 
