@@ -17,8 +17,9 @@ import numpy as np
 from .fuse import DRAWS, is_view, is_whole, overwrites
 from .graph import Array, Constant
 from .kernels.choice import give_up
-from .kernels.into import Call, Room
+from .kernels.into import Call
 from .kernels.loops import SCALAR, Chain, Ref, blocked, compiled, matrices
+from .kernels.room import Room
 from .program import Program
 from .tracing import Edge, Instruction
 

@@ -94,10 +94,11 @@ class Rule(NamedTuple):
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Rule:
-        """Return a function ``rule(xp, g, ...)`` as a Rule."""
-        parameters = inspect.signature(function).parameters
-        by_keyword = any(p.kind is p.KEYWORD_ONLY for p in parameters.values())
-        return cls(function, tuple(parameters)[2:], by_keyword)
+        """Return a function ``rule(xp, g, ...)`` as a Rule; what has a default is not asked for."""
+        parameters = inspect.signature(function).parameters.values()
+        by_keyword = any(p.kind is p.KEYWORD_ONLY for p in parameters)
+        asked = tuple(p.name for p in parameters if p.default is p.empty)
+        return cls(function, asked[2:], by_keyword)
 
     def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of the values that the rule asks for."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import NoneType
 from typing import Any
 
@@ -21,7 +22,8 @@ from . import chains
 from .dispatch import OPS, quietly
 from .fuse import RESHAPES, is_view
 from .graph import Array, Constant
-from .kernels.into import ELEMENTWISE, Call, Room, calls, several
+from .kernels.into import ELEMENTWISE, Call, calls, several
+from .kernels.room import Room
 from .optim._flat import Slot
 from .optim._optimizer import TakenStep
 from .program import Program, leaves, mapped
@@ -271,7 +273,7 @@ class Plan:
             if ins.op == "loop":
                 chain = ins.attrs["body"]
                 return chains.calls(chain, self._rooms[i], outs, self._inputs(ins), self._fast)
-            return several(ins.op, self._rooms[i], outs, ins.kernel, self._inputs(ins), self._fast)
+            return several(ins.op, self._rooms[i], outs, ins.kernel, self._inputs(ins))
         if ins.op == "part" and ins.kernel is not None:
             return []
         if id(ins) in self._views and ins.effect is None:
@@ -285,6 +287,9 @@ class Plan:
                 self._arrays[id(ins)] = arrays[0]
                 return [(ins.effect, tuple(arrays))]
             out = self._out(ins)
+            into = getattr(ins.effect, "into", None)
+            if into is not None:
+                return [(partial(into, into=out, room=self._rooms[i]), ())]
             return [(_effected, (out, ins.effect, arrays))]
         out = self._out(ins)
         found = calls(ins.op, ins.attrs, self._rooms[i], out, arrays, self._fast)

@@ -19,6 +19,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from .kernels.room import Memory, fresh
 from .tracing import TRACER
 
 __all__ = ["Generator", "default_generator", "fork_rng", "generators", "manual_seed"]
@@ -53,7 +54,11 @@ def _drawn(draw: Callable[Concatenate[Generator, P], R]) -> Callable[Concatenate
         drawn = draw(self, *args, **kwargs)
         tracer = TRACER.get()
         if tracer is not None:
-            tracer.effect(draw.__name__, lambda: draw(self, *args, **kwargs), out=drawn)
+            again = functools.partial(draw, self, *args, **kwargs)
+            fill = getattr(self, f"_fill_{draw.__name__}", None)
+            if fill is not None:  # where a plan has memory for what is drawn
+                again.into = functools.partial(fill, *args, **kwargs)  # type: ignore[attr-defined]
+            tracer.effect(draw.__name__, again, out=drawn)
         return drawn
 
     return cast("Callable[Concatenate[Generator, P], R]", method)
@@ -247,8 +252,15 @@ class Generator:
         if not 0 <= p <= 1:
             raise ValueError(f"bernoulli: keep_probability is {p}, wanted 0 <= p <= 1")
         sizes = _sizes("bernoulli", shape)
+        return self._fill_bernoulli(p, into=np.empty(sizes, bool))
+
+    def _fill_bernoulli(
+        self, p: float, shape: Shape = (), *, into: NDArray[np.bool_], room: Memory = fresh
+    ) -> NDArray[np.bool_]:
         # 24 random bits each: half the cost of a float64 draw, and this one is made every step.
-        return np.asarray(self._rng.random(sizes, dtype=np.float32) < p)
+        numbers = room("numbers", into.shape, np.float32)
+        self._rng.random(dtype=np.float32, out=numbers)
+        return np.less(numbers, p, out=into)
 
 
 def manual_seed(seed: int) -> Generator:

@@ -19,7 +19,8 @@ EXTRAS: Final[dict[str, list[str]]] = PYPROJECT["project"]["optional-dependencie
 
 # The modules that exist to use an optional library and are themselves imported lazily.
 BUILT_ON: Final = dict.fromkeys(
-    ("tensor/kernels/fast.py", "tensor/kernels/jit.py", "tensor/kernels/steps.py"), "numba"
+    tuple(f"tensor/kernels/{n}.py" for n in ("fast", "jit", "rows", "special_loops", "steps")),
+    "numba",
 )
 
 # The modules that hold the engine against other libraries, where these are installed.

@@ -1,8 +1,8 @@
 """Which kernels run: numpy's, or their twins that numba has compiled.
 
-A kernel that is marked ``@accelerated`` may have a twin of the same name in ``jit.py`` or
-``steps.py``. The twin is looked up at every call, so that the choice can be changed at any time,
-and numba is imported by the first call that needs it. Operands that a twin is not made for are left
+A kernel that is marked ``@accelerated`` may have a twin of the same name in one of ``TWINS``. The
+twin is looked up at every call, so that the choice can be changed at any time, and numba is
+imported by the first call that needs it. Operands that a twin is not made for are left
 to numpy: it returns ``NotImplemented`` then, and has changed nothing.
 """
 
@@ -23,6 +23,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 KERNELS: Final = ("numpy", "numba")
+
+# The modules that hold twins.
+TWINS: Final = ("jit", "rows", "special_loops", "steps")
 
 # The names of all kernels that may have a twin.
 _accelerated: list[str] = []
@@ -54,7 +57,7 @@ def accelerated(function: Callable[P, R]) -> Callable[P, R]:
 
 def _first(name: str, *args: Any, **kwargs: Any) -> Any:
     """Import the twins, put them in place, and call the one that was wanted."""
-    modules = [importlib.import_module(f"{__package__}.{module}") for module in ("jit", "steps")]
+    modules = [importlib.import_module(f"{__package__}.{module}") for module in TWINS]
     found = {twin: getattr(module, twin) for module in modules for twin in module.__all__}
     if _twins:  # nobody has chosen numpy meanwhile
         _twins.update(found)

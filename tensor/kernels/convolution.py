@@ -7,26 +7,27 @@ loops over elements. A convolution is then a product of matrices: the weights
 times the columns that the view is copied into (im2col). The columns are made
 for a few samples at a time, so that they are still in the cache when they are
 multiplied.
+
+Results are written to ``into`` if that is given, and what is between to memory from ``room``.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..errors import ShapeError
 from ..graph import Array
 from .half import in_single
+from .planes import Axis, Plane
 from .reference import masked
-from .scatter import add_at
+from .room import Memory, contiguous, fresh, zeros
 
 __all__ = [
-    "Axis",
-    "Plane",
     "avg_pool2d",
     "avg_pool2d_adjoint",
     "col2im",
@@ -49,99 +50,6 @@ FEW_STEPS: Final = 64
 WIDENING: Final = 4
 
 
-class Axis(NamedTuple):
-    """A kernel that moves along one dimension.
-
-    At step t the tap k lies at ``t * stride + k * dilation - before``.
-    """
-
-    size: int
-    taps: int
-    stride: int
-    before: int
-    after: int
-    dilation: int
-    steps: int
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        size: int,
-        taps: int,
-        stride: int,
-        padding: tuple[int, int],
-        dilation: int = 1,
-        ceil: bool = False,
-    ) -> Axis:
-        """Return the axis with its number of steps; with ``ceil`` the last may stick out.
-
-        Raises:
-            ShapeError: the kernel does not fit even once.
-        """
-        before, after = padding
-        reach = dilation * (taps - 1) + 1
-        room = size + before + after - reach
-        steps = (room + (stride - 1 if ceil else 0)) // stride + 1
-        if ceil and (steps - 1) * stride >= size + before:
-            steps -= 1  # the last step would begin in the padding behind the plane
-        if steps < 1:
-            raise ShapeError(
-                f"the kernel spans {reach} in {name}, but with its padding the input has only "
-                f"{size + before + after}; enlarge the padding or use a smaller kernel"
-            )
-        return cls(size, taps, stride, before, after, dilation, steps)
-
-    @property
-    def padded(self) -> int:
-        """The size with the padding."""
-        return self.before + self.size + self.after
-
-    def places(self, tap: int) -> slice:
-        """Return where a tap lies in the course of all steps, counted from the padding's start."""
-        first = tap * self.dilation
-        return slice(first, first + (self.steps - 1) * self.stride + 1, self.stride)
-
-    def meetings(self) -> Iterator[tuple[slice, slice]]:
-        """Yield, for every tap that meets the input, the steps at which it does, and where."""
-        for tap in range(self.taps):
-            offset = tap * self.dilation - self.before
-            first = max(0, -(offset // self.stride))
-            last = min(self.steps - 1, (self.size - 1 - offset) // self.stride)
-            if first <= last:
-                start = first * self.stride + offset
-                stop = last * self.stride + offset + 1
-                yield slice(first, last + 1), slice(start, stop, self.stride)
-
-
-class Plane(NamedTuple):
-    """A kernel that moves over a plane."""
-
-    rows: Axis
-    columns: Axis
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """The size of the plane."""
-        return self.rows.size, self.columns.size
-
-    @property
-    def steps(self) -> tuple[int, int]:
-        """The size of the result."""
-        return self.rows.steps, self.columns.steps
-
-    @property
-    def taps(self) -> tuple[int, int]:
-        """The size of the kernel."""
-        return self.rows.taps, self.columns.taps
-
-    def meetings(self) -> Iterator[tuple[Any, Any]]:
-        """Yield, for every tap in the order of rows, the steps at which it meets, and where."""
-        for steps, places in self.rows.meetings():
-            for more_steps, more_places in self.columns.meetings():
-                yield (..., steps, more_steps), (..., places, more_places)
-
-
 # Convolution.
 
 
@@ -152,11 +60,11 @@ def _parts(count: int, width: int, itemsize: int) -> Iterator[slice]:
         yield slice(start, min(start + step, count))
 
 
-def _padded(a: Array, plane: Plane) -> Array:
+def _padded(a: Array, plane: Plane, room: Memory) -> Array:
     (height, width), (rows, columns) = plane.size, plane
     if (rows.padded, columns.padded) == (height, width):
         return a
-    out = np.zeros((*a.shape[:2], rows.padded, columns.padded), a.dtype)
+    out = zeros(room, "padded", (*a.shape[:2], rows.padded, columns.padded), a.dtype)
     out[:, :, rows.before : rows.before + height, columns.before : columns.before + width] = a
     return out
 
@@ -170,29 +78,38 @@ def _seen(a: Array, dim: int, axis: Axis) -> Array:
     return as_strided(a, shape, strides, writeable=False)
 
 
-def _columns(a: Array, plane: Plane, samples_last: bool) -> Array:
+def _columns(a: Array, plane: Plane, samples_last: bool, room: Memory) -> Array:
     """Return what the taps see (samples, channels, *taps, *steps), or with samples after taps."""
     rows, columns = plane
-    seen = _seen(_padded(a, plane), 3, columns).swapaxes(2, 3)  # (N, C, column taps, H, steps)
+    seen = _seen(_padded(a, plane, room), 3, columns).swapaxes(2, 3)  # (N, C, column taps, H, ...)
     if rows.stride == 1 and rows.taps > 1 < columns.taps:
-        seen = np.ascontiguousarray(seen)  # now what a tap sees in a plane is one run
+        seen = contiguous(room, "runs", seen)  # now what a tap sees in a plane is one run
     seen = _seen(seen, 3, rows)  # (N, C, column taps, row taps, row steps, column steps)
     order = (1, 3, 2, 0, 4, 5) if samples_last else (0, 1, 3, 2, 4, 5)
-    return np.ascontiguousarray(seen.transpose(order))
+    return contiguous(room, "columns", seen.transpose(order))
 
 
 @in_single
-def conv2d(a: Array, weight: Array, bias: Array | None, plane: Plane, groups: int) -> Any:
+def conv2d(
+    a: Array,
+    weight: Array,
+    bias: Array | None,
+    plane: Plane,
+    groups: int,
+    into: Array | None = None,
+    room: Memory = fresh,
+) -> Any:
     """Return the convolution of ``a`` (N, C, H, W) with ``weight`` (O, C / groups, KH, KW)."""
     samples, outputs, steps = len(a), len(weight), math.prod(plane.steps)
     taps = math.prod(weight.shape[1:])
-    out = np.empty((samples, outputs, *plane.steps), a.dtype)
-    kernels = np.ascontiguousarray(weight).reshape(groups, outputs // groups, taps)
+    out = np.empty((samples, outputs, *plane.steps), a.dtype) if into is None else into
+    kernels = contiguous(room, "kernels", weight).reshape(groups, outputs // groups, taps)
     for part in _parts(samples, groups * taps * steps, a.itemsize):
         target, few = out[part], steps < FEW_STEPS
-        columns, n = _columns(a[part], plane, samples_last=few), len(target)
+        columns, n = _columns(a[part], plane, few, room), len(target)
         if few:
-            product = np.matmul(kernels, columns.reshape(groups, taps, n * steps))
+            product = room("product", (groups, outputs // groups, n * steps), a.dtype)
+            np.matmul(kernels, columns.reshape(groups, taps, n * steps), out=product)
             target[...] = product.reshape(outputs, n, *plane.steps).swapaxes(0, 1)
         else:
             each = target.reshape(n, groups, outputs // groups, steps)
@@ -203,24 +120,39 @@ def conv2d(a: Array, weight: Array, bias: Array | None, plane: Plane, groups: in
 
 
 @in_single
-def conv2d_weight_adjoint(g: Array, a: Array, plane: Plane, groups: int) -> Any:
+def conv2d_weight_adjoint(
+    g: Array,
+    a: Array,
+    plane: Plane,
+    groups: int,
+    into: Array | None = None,
+    room: Memory = fresh,
+) -> Any:
     """Return the gradient of a convolution's weight: ``g`` times the columns of ``a``."""
     (samples, outputs), steps = g.shape[:2], math.prod(plane.steps)
     each, out_each = a.shape[1] // groups, outputs // groups
     taps = each * math.prod(plane.taps)
-    total = np.zeros((groups, taps, out_each), g.dtype)
+    total = zeros(room, "total", (groups, taps, out_each), g.dtype)
+    product = room("product", total.shape, g.dtype)
     for part in _parts(samples, groups * taps * steps, a.itemsize):
         width = len(a[part]) * steps
-        columns = _columns(a[part], plane, samples_last=True).reshape(groups, taps, width)
-        rows = np.ascontiguousarray(g[part].swapaxes(0, 1)).reshape(groups, out_each, width)
-        total += np.matmul(columns, rows.swapaxes(1, 2))
-    out = np.empty((outputs, each, *plane.taps), g.dtype)
+        columns = _columns(a[part], plane, True, room).reshape(groups, taps, width)
+        rows = contiguous(room, "rows", g[part].swapaxes(0, 1)).reshape(groups, out_each, width)
+        total += np.matmul(columns, rows.swapaxes(1, 2), out=product)
+    out = np.empty((outputs, each, *plane.taps), g.dtype) if into is None else into
     out.reshape(groups, out_each, taps)[...] = total.swapaxes(1, 2)
     return out
 
 
 @in_single
-def conv2d_input_adjoint(g: Array, weight: Array, plane: Plane, groups: int) -> Any:
+def conv2d_input_adjoint(
+    g: Array,
+    weight: Array,
+    plane: Plane,
+    groups: int,
+    into: Array | None = None,
+    room: Memory = fresh,
+) -> Any:
     """Return the gradient of a convolution's input: the columns' gradients, added up (col2im).
 
     With a stride of 1, and ``g`` widened with zeros to the padded plane, what
@@ -240,17 +172,19 @@ def conv2d_input_adjoint(g: Array, weight: Array, plane: Plane, groups: int) -> 
             height, width = positions = tall, wide
     taps, area, count = each * math.prod(plane.taps), height * width, math.prod(positions)
     kernels = weight.reshape(groups, out_each, each, *plane.taps).transpose(0, 3, 4, 2, 1)
-    kernels = np.ascontiguousarray(kernels).reshape(groups, taps, out_each)
+    kernels = contiguous(room, "kernels", kernels).reshape(groups, taps, out_each)
     # The steps of the last positions reach beyond the last plane.
     beyond = rows.dilation * (rows.taps - 1) * width + columns.dilation * (columns.taps - 1)
-    out = np.empty((samples, groups * each, *plane.size), g.dtype)
+    shape = (samples, groups * each, *plane.size)
+    out = np.empty(shape, g.dtype) if into is None else into
     for part in _parts(samples, groups * taps * count, g.itemsize):
         n = len(out[part])
-        widened = np.zeros((outputs, n, *positions), g.dtype)
+        widened = zeros(room, "widened", (outputs, n, *positions), g.dtype)
         widened[:, :, : rows.steps, : columns.steps] = g[part].swapaxes(0, 1)
-        product = _product(kernels, widened.reshape(groups, out_each, n * count))
+        product = room("product", (groups, taps, n * count), g.dtype)
+        _multiply(kernels, widened.reshape(groups, out_each, n * count), product)
         gradients = product.reshape(groups, *plane.taps, each, n, *positions)
-        memory = np.zeros(groups * each * n * area + beyond, g.dtype)
+        memory = zeros(room, "memory", (groups * each * n * area + beyond,), g.dtype)
         shifts = (rows.dilation * width, columns.dilation)
         strides = (each * n * area, *shifts, n * area, area, rows.stride * width, columns.stride)
         seen = as_strided(memory, gradients.shape, [stride * g.itemsize for stride in strides])
@@ -263,10 +197,12 @@ def conv2d_input_adjoint(g: Array, weight: Array, plane: Plane, groups: int) -> 
     return out
 
 
-def _product(a: Array, b: Array) -> Array:
-    """Return ``a @ b``; of inner size 1 it is an outer product, which a GEMM is slow at."""
-    product: Array = a * b if a.shape[-1] == 1 else np.matmul(a, b)
-    return product
+def _multiply(a: Array, b: Array, out: Array) -> None:
+    """Write ``a @ b`` to ``out``; of inner size 1 it is an outer product, slow for a GEMM."""
+    if a.shape[-1] == 1:
+        np.multiply(a, b, out=out)
+    else:
+        np.matmul(a, b, out=out)
 
 
 # Columns of their own.
@@ -274,7 +210,7 @@ def _product(a: Array, b: Array) -> Array:
 
 def im2col(a: Array, plane: Plane) -> Array:
     """Return the columns of ``a`` (N, C, H, W): what each tap sees (N, C * taps, steps)."""
-    columns = _columns(a, plane, samples_last=False)
+    columns = _columns(a, plane, False, fresh)
     out = columns.reshape(len(a), a.shape[1] * math.prod(plane.taps), math.prod(plane.steps))
     # Windows of one element, or a single one, need no rearrangement; the result is a copy even so.
     return out.copy() if np.may_share_memory(out, a) else out
@@ -296,19 +232,31 @@ def col2im(columns: Array, plane: Plane) -> Array:
 # Pooling. A maximum or a sum over a window is taken along rows, then along columns.
 
 
-def _pooled(ufunc: np.ufunc, a: Array, plane: Plane, start: Any) -> Array:
+def _pooled(
+    ufunc: np.ufunc,
+    a: Array,
+    plane: Plane,
+    start: Any,
+    into: Array | None,
+    room: Memory,
+) -> Array:
     for axis, dim in zip(plane, (-2, -1), strict=True):
-        along = np.moveaxis(a, dim, 0)
+        shape = _resized(a, dim, axis.steps)
+        if dim == -2:
+            pooled = room("pooled", shape, a.dtype)
+        else:
+            pooled = np.empty(shape, a.dtype) if into is None else into
+        along, out = np.moveaxis(a, dim, 0), np.moveaxis(pooled, dim, 0)
         meetings = list(axis.meetings())
         whole = [places for steps, places in meetings if steps == slice(0, axis.steps)]
         if len(whole) > 1:  # the first two need nothing to start from
-            out = np.asarray(ufunc(along[whole[0]], along[whole[1]]))
+            ufunc(along[whole[0]], along[whole[1]], out=out)
             meetings = [m for m in meetings if m[1] not in whole[:2]]
         else:
-            out = np.moveaxis(np.full(_resized(a, dim, axis.steps), start, a.dtype), dim, 0)
+            out.fill(start)
         for steps, places in meetings:
             ufunc(out[steps], along[places], out=out[steps])
-        a = np.moveaxis(out, 0, dim)
+        a = pooled
     return a
 
 
@@ -321,9 +269,9 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
-def max_pool2d(a: Array, plane: Plane) -> Any:
+def max_pool2d(a: Array, plane: Plane, into: Array | None = None, room: Memory = fresh) -> Any:
     """Return the largest element of every window (..., H, W); NaN counts as largest."""
-    return _pooled(np.maximum, a, plane, _lowest(a.dtype))
+    return _pooled(np.maximum, a, plane, _lowest(a.dtype), into, room)
 
 
 def max_pool2d_indices(a: Array, plane: Plane) -> Any:
@@ -331,25 +279,27 @@ def max_pool2d_indices(a: Array, plane: Plane) -> Any:
 
     Where there are NaN, of the last of them.
     """
-    return _positions(_winners(a, max_pool2d(a, plane), plane), a.shape, plane)
+    return _positions(_winners(a, max_pool2d(a, plane), plane, fresh), a.shape, plane, fresh)
 
 
-def _winners(a: Array, out: Array, plane: Plane) -> Array:
+def _winners(a: Array, out: Array, plane: Plane, room: Memory) -> Array:
     """Return which tap, in the order of ``plane.meetings()``, sees each window's maximum first."""
     meetings = list(plane.meetings())
-    winners = np.zeros(out.shape, np.min_scalar_type(len(meetings)))
+    winners = zeros(room, "winners", out.shape, np.min_scalar_type(len(meetings)))
     # It is the number of taps that come before it.
-    before = np.ones(out.shape, bool)
+    before, missed = room("before", out.shape, bool), room("missed", out.shape, bool)
+    before.fill(True)
     for steps, places in meetings[:-1]:
-        before[steps] &= a[places] != out[steps]
+        np.not_equal(a[places], out[steps], out=missed[steps])
+        np.logical_and(before[steps], missed[steps], out=before[steps])
         np.add(winners, before.view(np.uint8), out=winners)
-    if np.isnan(out).any():
+    if np.isnan(out, out=missed).any():
         for tap, (steps, places) in enumerate(meetings):
-            np.copyto(winners[steps], tap, where=np.isnan(a[places]))
+            np.copyto(winners[steps], tap, where=np.isnan(a[places], out=missed[steps]))
     return winners
 
 
-def _positions(winners: Array, shape: tuple[int, ...], plane: Plane) -> Array:
+def _positions(winners: Array, shape: tuple[int, ...], plane: Plane, room: Memory) -> Array:
     """Return where the winning taps lie in an array of ``shape``, laid out in one row."""
     (rows, columns), (height, width) = plane, plane.size
     shifts = [
@@ -357,25 +307,43 @@ def _positions(winners: Array, shape: tuple[int, ...], plane: Plane) -> Array:
         + (at[2].start - steps[2].start * columns.stride)
         for steps, at in plane.meetings()
     ]
-    found: Array = np.array(shifts)[winners]
+    found, taps = (room(name, winners.shape, np.int64) for name in ("positions", "taps"))
+    np.copyto(taps, winners)
+    np.take(np.array(shifts), taps, out=found, mode="clip")
     found += (np.arange(rows.steps) * rows.stride * width)[:, None]
     found += np.arange(columns.steps) * columns.stride
-    found += np.arange(math.prod(shape[:-2])).reshape(*shape[:-2], 1, 1) * (height * width)
+    starts = room("starts", shape[:-2], np.int64)  # of each plane
+    starts.fill(height * width)
+    starts.reshape(-1)[:1] = 0
+    np.cumsum(starts, out=starts.reshape(-1))
+    found += starts[..., None, None]
     return found
 
 
-def max_pool2d_backward(g: Array, a: Array, out: Array, plane: Plane) -> Any:
+def max_pool2d_backward(
+    g: Array,
+    a: Array,
+    out: Array,
+    plane: Plane,
+    into: Array | None = None,
+    room: Memory = fresh,
+) -> Any:
     """Return ``g`` at the places of the largest elements, added up where windows overlap."""
-    winners = _winners(a, out, plane)
+    winners = _winners(a, out, plane, room)
+    gradient = np.empty(a.shape, g.dtype) if into is None else into
+    gradient.fill(0)
     if any(axis.stride < axis.dilation * (axis.taps - 1) + 1 for axis in plane):
-        positions = _positions(winners, a.shape, plane).reshape(-1)
-        return add_at(g.reshape(-1), positions, (a.size,)).reshape(a.shape)
-    gradient = np.zeros(a.shape, g.dtype)
+        positions = _positions(winners, a.shape, plane, room)
+        values = contiguous(room, "values", g)
+        np.add.at(gradient.reshape(-1), positions.reshape(-1), values.reshape(-1))
+        return gradient
+    won = room("won", out.shape, bool)
     for tap, (steps, places) in enumerate(plane.meetings()):
-        masked(g[steps], winners[steps] == tap, out=gradient[places])
+        masked(g[steps], np.equal(winners[steps], tap, out=won[steps]), out=gradient[places])
     return gradient
 
 
+@functools.lru_cache(maxsize=64)
 def _divisor(plane: Plane, whole: bool, divisor: int | None, dtype: np.dtype[Any]) -> Array:
     """Return what the sum of each window is divided by, of shape (*steps) or ()."""
     if divisor is not None:
@@ -391,19 +359,38 @@ def _divisor(plane: Plane, whole: bool, divisor: int | None, dtype: np.dtype[Any
 
 
 @in_single
-def avg_pool2d(a: Array, plane: Plane, whole: bool, divisor: int | None) -> Any:
+def avg_pool2d(
+    a: Array,
+    plane: Plane,
+    whole: bool,
+    divisor: int | None,
+    into: Array | None = None,
+    room: Memory = fresh,
+) -> Any:
     """Return the mean of every window (..., H, W), with its padding if ``whole``."""
-    total = _pooled(np.add, a, plane, 0)
+    total = _pooled(np.add, a, plane, 0, into, room)
     return np.divide(total, _divisor(plane, whole, divisor, a.dtype), out=total)
 
 
 @in_single
-def avg_pool2d_adjoint(g: Array, plane: Plane, whole: bool, divisor: int | None) -> Any:
+def avg_pool2d_adjoint(
+    g: Array,
+    plane: Plane,
+    whole: bool,
+    divisor: int | None,
+    into: Array | None = None,
+    room: Memory = fresh,
+) -> Any:
     """Return the gradient of ``avg_pool2d``: each window's share, added to all its elements."""
-    g = g / _divisor(plane, whole, divisor, g.dtype)
+    shares = room("shares", g.shape, g.dtype)
+    g = np.divide(g, _divisor(plane, whole, divisor, g.dtype), out=shares)
     for axis, dim in zip(plane, (-2, -1), strict=True):
-        along = np.moveaxis(g, dim, 0)
-        g = np.zeros(_resized(g, dim, axis.size), g.dtype)
+        along, shape = np.moveaxis(g, dim, 0), _resized(g, dim, axis.size)
+        if dim == -2:
+            g = room("spread", shape, g.dtype)
+        else:
+            g = np.empty(shape, g.dtype) if into is None else into
+        g.fill(0)
         out = np.moveaxis(g, dim, 0)
         for steps, places in axis.meetings():
             np.add(out[places], along[steps], out=out[places])

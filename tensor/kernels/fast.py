@@ -6,18 +6,19 @@ that the ops call themselves, so that the bits are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from ..graph import Array
-from ..shapes import reduced, size
+from ..shapes import reduced
 from . import jit
-from .into import Call, Room
+from .into import Call
+from .room import Room
 from .scatter import check_rows
 
-__all__ = ["FAST", "exact", "layer_norm_backward"]
+__all__ = ["FAST", "exact"]
 
 FAST: Final[dict[str, Callable[..., list[Call] | None]]] = {}
 
@@ -132,53 +133,6 @@ def embedding_adjoint(
         (check_rows, (indices, attrs["rows"])),
         (out.fill, (0,)),
         (jit._add_rows_loop, (values, indices.reshape(-1), out)),
-    ]
-
-
-# Normalisation.
-
-
-@_fast
-def layer_norm(
-    attrs: Any, room: Room, out: Array, a: Array, weight: Array | None, bias: Array | None
-) -> list[Call] | None:
-    if a.size == 0 or not jit._alike(jit.SINGLE, a, weight, bias):
-        return None
-    shape = size(attrs["normalized_shape"])
-    rows, results = (jit._rows_of(array, shape) for array in (a, out))
-    weight, bias = (None if b is None else b.reshape(-1) for b in (weight, bias))
-    eps = a.dtype.type(attrs["eps"])
-    return [(jit._normalize_loop, (rows, weight, bias, True, eps, results))]
-
-
-def layer_norm_backward(
-    room: Room, outs: Sequence[Array | None], g: Array, named: dict[str, Any]
-) -> list[Call] | None:
-    """Return the calls for the gradients of operand, weight and bias, which are written to outs."""
-    a, weight, shape = named["a"], named["weight"], size(named["normalized_shape"])
-    if a.size == 0 or not jit._alike(jit.SINGLE, g, a, weight):
-        return None
-    shapes = a.shape, shape, shape
-    for_a, for_weight, for_bias = (
-        room(f"out{i}", wanted, a.dtype) if out is None else out
-        for i, (out, wanted) in enumerate(zip(outs, shapes, strict=True))
-    )
-    return [
-        (for_weight.fill, (0,)),
-        (for_bias.fill, (0,)),
-        (
-            jit._normalize_backward_loop,
-            (
-                jit._rows_of(g, shape),
-                jit._rows_of(a, shape),
-                None if weight is None else weight.reshape(-1),
-                True,
-                a.dtype.type(named["eps"]),
-                jit._rows_of(for_a, shape),
-                for_weight.reshape(-1),
-                for_bias.reshape(-1),
-            ),
-        ),
     ]
 
 

@@ -16,17 +16,20 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..graph import Array
-from ..shapes import axis, reduced, size
-from . import norms, reference, scatter
+from ..shapes import axis, reduced
+from . import reference, scatter
+from .room import Room
 
 __all__ = [
     "ELEMENTWISE",
     "INTO",
+    "PULLBACKS",
     "UFUNCS",
     "Call",
-    "Room",
     "calls",
     "computed",
+    "entry",
+    "pullback",
     "several",
 ]
 
@@ -80,87 +83,77 @@ ELEMENTWISE: Final = frozenset(UFUNCS) | {
 }
 
 
-class Room:
-    """Scratch memory of one instruction, made when it is first asked for."""
-
-    def __init__(self) -> None:
-        self._arrays: dict[Any, Array] = {}
-
-    def __call__(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Return the array of that name, shape and dtype; its elements are left as they are."""
-        key = name, shape, np.dtype(dtype)
-        if key not in self._arrays:
-            self._arrays[key] = np.empty(shape, dtype)
-        return self._arrays[key]
-
-    def counted(self, count: int) -> Array:
-        """Return the integers from 0 to ``count``."""
-        key = "counted", (count,), np.dtype(np.int64)
-        if key not in self._arrays:
-            self._arrays[key] = np.arange(count, dtype=np.int64)
-        return self._arrays[key]
-
-    def filled(self, name: str, shape: tuple[int, ...], dtype: Any, value: float) -> Array:
-        """Return the array of that name, all of one value."""
-        array = self(name, shape, dtype)
-        array.fill(value)
-        return array
-
-
 INTO: Final[dict[str, Callable[..., list[Call] | None]]] = {}
 
+# Of what yields several arrays: functions of a ``Room``, the arrays for the results, None for those
+# that are not wanted, the incoming gradient, and the rest by name.
+PULLBACKS: Final[dict[str, Callable[..., list[Call] | None]]] = {}
 
-def _into(builder: Callable[..., list[Call] | None]) -> Callable[..., list[Call] | None]:
-    INTO[builder.__name__.strip("_")] = builder
+
+def entry(builder: Callable[..., list[Call] | None]) -> Callable[..., list[Call] | None]:
+    """Enter a function as what makes the calls of the op of its name."""
+    INTO[builder.__name__] = builder
+    return builder
+
+
+def pullback(builder: Callable[..., list[Call] | None]) -> Callable[..., list[Call] | None]:
+    """Enter a function as what makes the calls of the hand-fused pullback of its name."""
+    PULLBACKS[builder.__name__] = builder
     return builder
 
 
 # Elementwise.
 
 
-@_into
+@entry
 def square(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
     return None if a.dtype == bool else [(np.square, (a, out))]
 
 
-@_into
+@entry
 def pow(attrs: Any, room: Room, out: Array, a: Array, b: Array) -> list[Call] | None:
     if b.ndim == 0:  # what it holds may change, and with it what the kernel does
         return None
     return [(np.power, (a, b, out))] if a.dtype != bool else None
 
 
-@_into
+@entry
 def reciprocal(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
     return [(np.divide, (a.dtype.type(1), a, out))]
 
 
-@_into
+@entry
 def maximum(attrs: Any, room: Room, out: Array, a: Array, b: Array) -> list[Call]:
     return [(partial(np.maximum, out=out), (a, b))]
 
 
-@_into
+@entry
 def minimum(attrs: Any, room: Room, out: Array, a: Array, b: Array) -> list[Call]:
     return [(partial(np.minimum, out=out), (a, b))]
 
 
-@_into
+@entry
 def relu(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
     return [(reference.relu, (a, out, room))]
 
 
-@_into
+@entry
 def sigmoid(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
     return [(reference.sigmoid, (a, out, room))]
 
 
-@_into
+@entry
+def silu(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
+    share = room("share", a.shape, a.dtype)
+    return [(reference.sigmoid, (a, share, room)), (np.multiply, (a, share, out))]
+
+
+@entry
 def where(attrs: Any, room: Room, out: Array, cond: Array, a: Array, b: Array) -> list[Call]:
     return [(np.copyto, (out, b)), (np.copyto, (out, a, "same_kind", cond))]
 
 
-@_into
+@entry
 def masked(attrs: Any, room: Room, out: Array, mask: Array, a: Array) -> list[Call]:
     """``where(mask, a, 0)``, or with ``attrs["inverted"]`` where it does not hold."""
     if not attrs["inverted"]:
@@ -169,28 +162,20 @@ def masked(attrs: Any, room: Room, out: Array, mask: Array, a: Array) -> list[Ca
     return [(np.logical_not, (mask, kept)), (reference.masked, (a, kept, out))]
 
 
-@_into
-def dropout(attrs: Any, room: Room, out: Array, a: Array, mask: Array) -> list[Call]:
-    p = attrs["p"]
-    scale = a.dtype.type(0.0 if p == 1 else 1 / (1 - p))
-    factors = room("factors", mask.shape, a.dtype)
-    return [(np.multiply, (mask, scale, factors)), (np.multiply, (a, factors, out))]
-
-
 # Copies.
 
 
-@_into
+@entry
 def cast(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
     return [(np.copyto, (out, a, "unsafe"))]
 
 
-@_into
+@entry
 def clone(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
     return [(np.copyto, (out, a))]
 
 
-@_into
+@entry
 def reshape(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
     return [(np.copyto, (out.reshape(a.shape), a))]
 
@@ -198,7 +183,7 @@ def reshape(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
 flatten = INTO["flatten"] = INTO["squeeze"] = INTO["unsqueeze"] = reshape
 
 
-@_into
+@entry
 def cat(attrs: Any, room: Room, out: Array, *arrays: Array) -> list[Call]:
     along, end, calls = axis(attrs["dim"], out.ndim), 0, []
     for array in arrays:
@@ -207,14 +192,14 @@ def cat(attrs: Any, room: Room, out: Array, *arrays: Array) -> list[Call]:
     return calls
 
 
-@_into
+@entry
 def stack(attrs: Any, room: Room, out: Array, *arrays: Array) -> list[Call]:
     along = axis(attrs["dim"], out.ndim)
     places = np.moveaxis(out, along, 0)
     return [(np.copyto, (place, a)) for place, a in zip(places, arrays, strict=True)]
 
 
-@_into
+@entry
 def getitem_adjoint(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
     index = attrs["index"]
     parts = index if isinstance(index, tuple) else (index,)
@@ -229,19 +214,19 @@ def getitem_adjoint(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] 
 # Products.
 
 
-@_into
+@entry
 def matmul(attrs: Any, room: Room, out: Array, a: Array, b: Array) -> list[Call]:
     return [(reference.matmul, (a, b, out))]
 
 
-@_into
+@entry
 def linear(
     attrs: Any, room: Room, out: Array, a: Array, weight: Array, bias: Array | None
 ) -> list[Call]:
     return [(reference.linear, (a, weight, bias, attrs["activation"], out, room))]
 
 
-@_into
+@entry
 def tanh(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
     return [(np.tanh, (a, out))]
 
@@ -249,13 +234,13 @@ def tanh(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
 # Reductions.
 
 
-@_into
+@entry
 def sum(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
     over = reduced(attrs["dim"], a.ndim)
     return [(np.add.reduce, (a, over, out.dtype, out, attrs["keepdim"]))]
 
 
-@_into
+@entry
 def mean(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
     over = reduced(attrs["dim"], a.ndim)
     count = a.dtype.type(math.prod(a.shape[d] for d in over))
@@ -263,7 +248,7 @@ def mean(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
     return [total, (np.divide, (out, count, out))]
 
 
-@_into
+@entry
 def amax(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
     over = reduced(attrs["dim"], a.ndim)
     if not math.prod(a.shape[d] for d in over):
@@ -271,107 +256,10 @@ def amax(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
     return [(np.maximum.reduce, (a, over, None, out, attrs["keepdim"]))]
 
 
-# Softmax and cross-entropy.
-
-
-def _shifted(room: Room, out: Array, a: Array, dim: int) -> list[Call]:
-    top = room("top", tuple(1 if d == dim else n for d, n in enumerate(a.shape)), a.dtype)
-    return [
-        (np.maximum.reduce, (a, dim, None, top, True, -np.inf)),
-        (np.subtract, (a, top, out)),
-    ]
-
-
-@_into
-def softmax(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
-    if not a.ndim:
-        return None
-    dim = axis(attrs["dim"], a.ndim)
-    calls = _shifted(room, out, a, dim)
-    total: Array = calls[0][1][3]  # the largest are not needed any more
-    return [
-        *calls,
-        (np.exp, (out, out)),
-        (np.add.reduce, (out, dim, None, total, True)),
-        (np.divide, (out, total, out)),
-    ]
-
-
-@_into
-def log_softmax(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
-    if not a.ndim:
-        return None
-    dim = axis(attrs["dim"], a.ndim)
-    if a.dtype == np.float64 and dim == a.ndim - 1:
-        return None  # summed in an order of its own
-    calls = _shifted(room, out, a, dim)
-    total, e = calls[0][1][3], room("e", a.shape, a.dtype)
-    return [
-        *calls,
-        (np.exp, (out, e)),
-        (np.add.reduce, (e, dim, None, total, True)),
-        (np.log, (total, total)),
-        (np.subtract, (out, total, out)),
-    ]
-
-
-@_into
-def nll(attrs: Any, room: Room, out: Array, log_p: Array, target: Array) -> list[Call]:
-    """The losses of classes ``target`` (N,), of which ``log_p`` (N, C) has the logarithms."""
-    return [(_nll, (attrs, room, out, log_p, target))]
-
-
-def _nll(attrs: Any, room: Room, out: Array, log_p: Array, target: Array) -> None:
-    count, ignored, places = _classified(attrs, room, log_p, target)
-    losses = out if attrs["reduction"] == "none" else room("losses", target.shape, log_p.dtype)
-    np.take(log_p.reshape(-1), places, 0, losses, "clip")
-    np.negative(losses, losses)
-    if ignored is not None:
-        losses[ignored] = 0
-    if losses is not out:
-        np.add.reduce(losses, 0, out=out)
-    if attrs["reduction"] == "mean":
-        np.divide(out, out.dtype.type(count), out)
-
-
-@_into
-def nll_backward(
-    attrs: Any, room: Room, out: Array, g: Array, log_p: Array, target: Array
-) -> list[Call]:
-    """The gradient by logits ``a`` of the losses of which ``log_p`` is the log-softmax."""
-    return [(np.exp, (log_p, out)), (_nll_backward, (attrs, room, out, g, target))]
-
-
-def _nll_backward(attrs: Any, room: Room, out: Array, g: Array, target: Array) -> None:
-    count, ignored, places = _classified(attrs, room, out, target)
-    scale = g / g.dtype.type(count) if attrs["reduction"] == "mean" else g
-    if ignored is not None or g.ndim:
-        scale = np.broadcast_to(scale.reshape(-1), target.shape)
-        scale = scale if ignored is None else np.where(ignored, g.dtype.type(0), scale)
-    np.multiply(out, scale[:, None] if np.ndim(scale) else scale, out)
-    out.reshape(-1)[places] -= scale
-
-
-def _classified(
-    attrs: Any, room: Room, rows: Array, target: Array
-) -> tuple[int, Array | None, Array]:
-    """Return how many rows count, which do not, and the place of each row's class in ``rows``."""
-    count, classes = rows.shape
-    places = np.multiply(room.counted(count), classes, room("places", (count,), np.int64))
-    skip, ignored, safe = attrs["ignore_index"], None, target
-    if 0 <= skip < classes or (count and not 0 <= target.min() <= target.max() < classes):
-        ignored = target == skip
-        safe = np.where(ignored, 0, target)
-        scatter.check_rows(safe, classes, what="target")
-        count -= int(np.count_nonzero(ignored))
-    np.add(places, safe, places)
-    return count, ignored, places
-
-
 # Rows by number.
 
 
-@_into
+@entry
 def embedding(attrs: Any, room: Room, out: Array, weight: Array, indices: Array) -> list[Call]:
     return [
         (scatter.check_rows, (indices, len(weight))),
@@ -379,7 +267,7 @@ def embedding(attrs: Any, room: Room, out: Array, weight: Array, indices: Array)
     ]
 
 
-@_into
+@entry
 def embedding_adjoint(attrs: Any, room: Room, out: Array, a: Array, indices: Array) -> list[Call]:
     values = a.reshape(indices.size, a.shape[-1])
     return [(_add_rows, (out, values, indices, attrs["rows"], room))]
@@ -400,17 +288,6 @@ def _add_rows(out: Array, values: Array, indices: Array, rows: int, room: Room) 
         np.copyto(out, scatter.add_rows(values, indices.reshape(-1), rows))
 
 
-# Normalisation.
-
-
-@_into
-def layer_norm(
-    attrs: Any, room: Room, out: Array, a: Array, weight: Array | None, bias: Array | None
-) -> list[Call]:
-    shape = size(attrs["normalized_shape"])
-    return [(norms.layer_norm_into, (out, a, weight, bias, shape, attrs["eps"]))]
-
-
 def calls(
     name: str, attrs: Any, room: Room, out: Array, arrays: Sequence[Any], fast: bool
 ) -> list[Call] | None:
@@ -426,6 +303,7 @@ def calls(
     """
     if any(array is not None and array.dtype == np.float16 for array in (out, *arrays)):
         return None  # halves are worked on in single precision, which takes copies
+    _complete()
     found: list[Call] | None = None
     if fast and name in _loops():
         found = _loops()[name](attrs, room, out, *arrays)
@@ -453,28 +331,17 @@ def computed(
 
 
 def several(
-    name: str,
-    room: Room,
-    outs: Sequence[Array | None],
-    kernel: Any,
-    arrays: Sequence[Array],
-    fast: bool,
+    name: str, room: Room, outs: Sequence[Array | None], kernel: Any, arrays: Sequence[Array]
 ) -> list[Call]:
     """Return the calls of what yields several arrays."""
-    if name == "layer_norm_backward" and arrays[0].dtype != np.float16:
+    _complete()
+    if name in PULLBACKS and arrays[0].dtype != np.float16:
         g, *operands = arrays
         named = {**dict(zip(kernel.names, operands, strict=True)), **kernel.attrs}
-        outs = [*outs, *[None] * (3 - len(outs))]
-        if fast:
-            from .fast import layer_norm_backward
-
-            found = layer_norm_backward(room, outs, g, named)
-            if found is not None:
-                return found
-        a, weight, shape = named["a"], named["weight"], size(named["normalized_shape"])
-        memory = room("blocks", norms.layer_norm_room(a, shape), a.dtype)
-        into = norms.layer_norm_backward_into
-        return [(into, (outs, memory, g, a, weight, shape, named["eps"]))]
+        outs = [*outs, *[None] * (len(kernel.needs) - len(outs))]
+        found = PULLBACKS[name](room, outs, g, **named)
+        if found is not None:
+            return found
     return [(_copied, (outs, kernel, arrays))]
 
 
@@ -482,3 +349,8 @@ def _copied(outs: Sequence[Array | None], kernel: Any, arrays: Sequence[Array]) 
     for out, result in zip(outs, kernel(*arrays), strict=False):
         if out is not None:
             np.copyto(out, result)
+
+
+def _complete() -> None:
+    """Have the entries of the other modules entered."""
+    from . import into_layers, into_planes  # noqa: F401

@@ -22,17 +22,17 @@ import numba
 import numpy as np
 
 from ..graph import Array
+from .room import Memory, fresh
 
 __all__ = [
     "activation_backward",
     "add_rows",
     "cross_entropy",
     "cross_entropy_backward",
+    "dropout",
     "finish",
     "finish_turned",
     "log_softmax",
-    "normalize_rows",
-    "normalize_rows_backward",
     "product",
     "softmax",
     "sum",
@@ -196,6 +196,25 @@ def sum(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
     return total[None] if keepdim else total
 
 
+@_exact
+def _dropout_loop(a: Any, mask: Any, scale: Any, out: Any) -> None:
+    zero = scale * a.dtype.type(0)
+    for i in range(len(a)):
+        out[i] = a[i] * (scale if mask[i] else zero)
+
+
+def dropout(
+    a: Array, mask: Array, p: float, into: Array | None = None, room: Memory = fresh
+) -> Any:
+    """Return ``a * mask / (1 - p)``."""
+    if a.shape != mask.shape or not _floating(a, into) or not mask.flags.c_contiguous:
+        return NotImplemented
+    out = np.empty(a.shape, a.dtype) if into is None else into
+    scale = a.dtype.type(0.0 if p == 1 else 1 / (1 - p))
+    _dropout_loop(a.reshape(-1), mask.reshape(-1), scale, out.reshape(-1))
+    return out
+
+
 # Rows by number.
 
 
@@ -215,127 +234,6 @@ def add_rows(values: Array, indices: Array, rows: int) -> Any:
     out = np.zeros((rows, values.shape[1]), values.dtype)
     _add_rows_loop(np.ascontiguousarray(values), indices, out)
     return out
-
-
-# Normalisation of rows.
-
-
-@_summing
-def _moments(row: Any, centred: Any, eps: Any) -> Any:
-    """Return the mean of a row and the factor that brings its deviations to size 1."""
-    zero, one = row.dtype.type(0), row.dtype.type(1)
-    count = row.dtype.type(len(row))
-    mean, square = zero, zero
-    if centred:
-        for j in range(len(row)):
-            mean += row[j]
-        mean /= count
-    for j in range(len(row)):
-        square += (row[j] - mean) * (row[j] - mean)
-    return mean, one / np.sqrt(square / count + eps)
-
-
-@_summing
-def _normalize_loop(a: Any, weight: Any, bias: Any, centred: Any, eps: Any, out: Any) -> None:
-    for i in range(a.shape[0]):
-        row, result = a[i], out[i]
-        mean, scale = _moments(row, centred, eps)
-        for j in range(len(row)):
-            x = (row[j] - mean) * scale
-            if weight is not None:
-                x = x * weight[j]
-            if bias is not None:
-                x = x + bias[j]
-            result[j] = x
-
-
-@_summing
-def _normalize_backward_loop(
-    g: Any,
-    a: Any,
-    weight: Any,
-    centred: Any,
-    eps: Any,
-    for_a: Any,
-    for_weight: Any,
-    for_bias: Any,
-) -> None:
-    zero, count = a.dtype.type(0), a.dtype.type(a.shape[1])
-    normal, h = np.empty(a.shape[1], a.dtype), np.empty(a.shape[1], a.dtype)
-    for i in range(a.shape[0]):
-        row, above, result = a[i], g[i], for_a[i]
-        mean, scale = _moments(row, centred, eps)
-        level, along = zero, zero
-        for j in range(len(row)):
-            x = above[j]
-            n = (row[j] - mean) * scale
-            for_weight[j] += x * n
-            for_bias[j] += x
-            if weight is not None:
-                x = x * weight[j]
-            normal[j] = n
-            h[j] = x
-        for j in range(len(row)):
-            level += h[j]
-            along += h[j] * normal[j]
-        level = level / count if centred else zero
-        along /= count
-        for j in range(len(row)):
-            result[j] = (h[j] - normal[j] * along - level) * scale
-
-
-def _rows_of(a: Array, shape: Sequence[int]) -> Array:
-    return a.reshape(-1, math.prod(shape))
-
-
-def normalize_rows(
-    a: Array,
-    weight: Array | None,
-    bias: Array | None,
-    shape: Sequence[int],
-    eps: float,
-    centred: bool,
-) -> Any:
-    """Return layer norm over the last dimensions, or RMS norm if it is not centred."""
-    if a.size == 0 or not _alike(SINGLE, a, weight, bias):
-        return NotImplemented
-    out = np.empty(a.shape, a.dtype)
-    rows, results = _rows_of(a, shape), _rows_of(out, shape)
-    weight, bias = (None if b is None else b.reshape(-1) for b in (weight, bias))
-    _normalize_loop(rows, weight, bias, centred, a.dtype.type(eps), results)
-    return out
-
-
-def normalize_rows_backward(
-    g: Array,
-    needs: Sequence[bool],
-    a: Array,
-    weight: Array | None,
-    shape: Sequence[int],
-    eps: float,
-    centred: bool,
-) -> Any:
-    """Return the gradients of operand, weight and bias."""
-    if a.size == 0 or not _alike(SINGLE, g, a, weight):
-        return NotImplemented
-    for_a = np.empty(a.shape, a.dtype)
-    width = math.prod(shape)
-    for_weight, for_bias = np.zeros((2, width), a.dtype)
-    _normalize_backward_loop(
-        _rows_of(g, shape),
-        _rows_of(a, shape),
-        None if weight is None else weight.reshape(-1),
-        centred,
-        a.dtype.type(eps),
-        _rows_of(for_a, shape),
-        for_weight,
-        for_bias,
-    )
-    return (
-        for_a if needs[0] else None,
-        for_weight.reshape(shape).copy() if needs[1] else None,
-        for_bias.reshape(shape).copy() if needs[2] else None,
-    )
 
 
 # Softmax and its kin, over the last dimension. Of what numpy's kernels do, the exponentials are

@@ -25,7 +25,8 @@ import numpy as np
 
 from ..graph import SYMBOLS, Array
 from . import reference
-from .into import UFUNCS, Call, Room
+from .into import UFUNCS, Call
+from .room import Room
 
 __all__ = ["SCALAR", "Chain", "Ref", "blocked", "compiled", "matrices", "source"]
 

@@ -4,13 +4,15 @@ What is returned is an array of its own and no view, so that the engine may add 
 RMS norm and group norm are one: an array ``(N, G, C, S)`` is normalised over its last
 two dimensions, and weighted and shifted by ``(G, C)``. Batch norm sees ``(N, C, S)`` and is
 normalised by statistics that it is given.
+
+Results are written to ``into`` if that is given, and what is between to memory from ``room``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from ..graph import Array
 from ..shapes import size
 from .choice import accelerated
 from .half import in_single
+from .room import Memory, fresh, zeros
 
 __all__ = [
     "batch_moments",
@@ -28,12 +31,13 @@ __all__ = [
     "group_norm_backward",
     "layer_norm",
     "layer_norm_backward",
-    "layer_norm_backward_into",
-    "layer_norm_into",
-    "layer_norm_room",
     "rms_norm",
     "rms_norm_backward",
+    "wanted",
 ]
+
+# Where gradients are to be written, None for those that are not wanted.
+Places: TypeAlias = Sequence[Array | None]
 
 # A block takes about this many bytes: it, its gradient and two temporaries fit the second-level
 # cache.
@@ -48,15 +52,29 @@ def _blocks(a: Array) -> Iterator[slice]:
         yield slice(start, min(start + step, len(a)))
 
 
+def wanted(
+    needs: Sequence[bool], shapes: Sequence[tuple[int, ...]], dtype: Any, into: Places | None
+) -> Places:
+    """Return where to write gradients: to ``into``, or to arrays of their own where need is."""
+    if into is not None:
+        return into
+    return [
+        np.empty(shape, dtype) if need else None for shape, need in zip(shapes, needs, strict=True)
+    ]
+
+
 # Over rows: layer norm, RMS norm, group norm.
 
 
-def _row_means(a: Array, b: Array | None = None) -> Array:
+def _row_means(name: str, room: Memory, a: Array, b: Array | None = None) -> Array:
     """Return the mean of ``a``, or of ``a b``, over the last two dimensions, as (N, G, 1, 1)."""
     rows = a.reshape(*a.shape[:2], a.shape[2] * a.shape[3])
-    # Products of vectors are the fastest sums of short rows.
-    other = np.ones(rows.shape[2], a.dtype) if b is None else b.reshape(rows.shape)
-    total: Array = np.vecdot(rows, other)
+    if b is None:  # products of vectors are the fastest sums of short rows
+        other = room("ones", rows.shape[2:], a.dtype)
+        other.fill(1)
+    else:
+        other = b.reshape(rows.shape)
+    total = np.vecdot(rows, other, out=room(name, a.shape[:2], a.dtype))
     total /= total.dtype.type(rows.shape[2])
     return total[..., None, None]
 
@@ -73,94 +91,15 @@ class _Rows(NamedTuple):
         """The shape in which a weight or bias of G times C numbers is broadcast."""
         return (*self.shape[1:3], 1)
 
-    @property
-    def room(self) -> tuple[int, int, int, int, int]:
-        """The shape of the memory that ``backward`` works in: that of two blocks."""
-        width = math.prod(self.shape[1:]) * 8
-        return (2, min(self.shape[0], max(1, BLOCK // max(1, width // 2))), *self.shape[1:])
-
-    def _normalize(self, a: Array, out: Array) -> Array:
+    def normalize(self, a: Array, out: Array, room: Memory) -> Array:
         """Write ``(a - mean) / sqrt(var + eps)`` to ``out`` and return the factor."""
         if self.centred:
-            a = np.subtract(a, _row_means(a), out=out)
-        variance = _row_means(a, a)
-        scale = np.divide(1, np.sqrt(variance + self.eps)).astype(a.dtype, copy=False)
+            a = np.subtract(a, _row_means("mean", room, a), out=out)
+        scale = _row_means("scale", room, a, a)
+        scale += self.eps
+        np.divide(1, np.sqrt(scale, out=scale), out=scale)
         np.multiply(a, scale, out=out)
         return scale
-
-    def normalized(
-        self, a: Array, weight: Array | None, bias: Array | None, out: Array | None = None
-    ) -> Array:
-        """Return ``a`` normalised, weighted and shifted."""
-        if out is None:
-            out = np.empty(a.shape, a.dtype)
-        rows, results = a.reshape(self.shape), out.reshape(self.shape)
-        for part in _blocks(rows):
-            block = results[part]
-            self._normalize(rows[part], block)
-            if weight is not None:
-                np.multiply(block, weight.reshape(self.affine), out=block)
-            if bias is not None:
-                np.add(block, bias.reshape(self.affine), out=block)
-        return out
-
-    def backward(
-        self,
-        g: Array,
-        needs: Sequence[bool],
-        a: Array,
-        weight: Array | None,
-        affine: Any,
-        out: Sequence[Array | None] | None = None,
-        memory: Array | None = None,
-    ) -> tuple[Any, Any, Any]:
-        """Return the gradients of operand, weight and bias, the latter two of shape ``affine``.
-
-        With ``n`` for what is normalised and ``h = g weight``, that of the operand is
-        ``scale (h - mean(h) - n mean(h n))``; the normalised values are recomputed, not kept.
-        ``out`` is where to write them, and ``memory`` what ``room`` asks for.
-        """
-        if out is None:
-            shapes = a.shape, affine, affine
-            out = [
-                np.empty(shape, g.dtype) if need else None
-                for shape, need in zip(shapes, needs, strict=True)
-            ]
-        for_a, for_weight, for_bias = out
-        for total in (for_weight, for_bias):
-            if total is not None:
-                total.fill(0)
-        g, rows = g.reshape(self.shape), a.reshape(self.shape)
-        gradients = None if for_a is None else for_a.reshape(self.shape)
-        # Memory that is used again is in the cache.
-        memory = np.empty(self.room, a.dtype) if memory is None else memory
-        for part in _blocks(rows):
-            block = g[part]
-            normal, weighted = (array[: len(block)] for array in memory)
-            if for_bias is not None:
-                for_bias += np.einsum("ngcs->gc", block).reshape(affine)
-            if gradients is None and for_weight is None:
-                continue
-            scale = self._normalize(rows[part], normal)
-            if for_weight is not None:
-                along = np.einsum("ngcs,ngcs->gc", block, normal)
-                for_weight += along.reshape(affine)
-            if gradients is None:
-                continue
-            h = block
-            if weight is not None:
-                h = np.multiply(block, weight.reshape(self.affine), out=weighted)
-            np.multiply(normal, _row_means(h, normal), out=normal)
-            gradient = np.subtract(h, normal, out=gradients[part])
-            if self.centred:
-                np.subtract(gradient, _row_means(h), out=gradient)
-            np.multiply(gradient, scale, out=gradient)
-        return for_a, for_weight, for_bias
-
-
-def _of_layer(a: Array, shape: Sequence[int], eps: float, centred: bool) -> _Rows:
-    rows = math.prod(a.shape[: a.ndim - len(shape)])
-    return _Rows((rows, 1, math.prod(shape), 1), centred, eps)
 
 
 @accelerated
@@ -168,12 +107,24 @@ def normalize_rows(
     a: Array,
     weight: Array | None,
     bias: Array | None,
-    shape: Sequence[int],
-    eps: float,
+    shape: tuple[int, int, int, int],
     centred: bool,
+    eps: float,
+    into: Array | None,
+    room: Memory,
 ) -> Any:
-    """Return layer norm over the last dimensions, or RMS norm if it is not centred."""
-    return _of_layer(a, shape, eps, centred).normalized(a, weight, bias)
+    """Return ``a``, seen as ``shape``, normalised, weighted and shifted."""
+    out = np.empty(a.shape, a.dtype) if into is None else into
+    form = _Rows(shape, centred, eps)
+    rows, results = a.reshape(shape), out.reshape(shape)
+    for part in _blocks(rows):
+        block = results[part]
+        form.normalize(rows[part], block, room)
+        if weight is not None:
+            np.multiply(block, weight.reshape(form.affine), out=block)
+        if bias is not None:
+            np.add(block, bias.reshape(form.affine), out=block)
+    return out
 
 
 @accelerated
@@ -182,25 +133,71 @@ def normalize_rows_backward(
     needs: Sequence[bool],
     a: Array,
     weight: Array | None,
-    shape: Sequence[int],
-    eps: float,
+    affine: tuple[int, ...],
+    shape: tuple[int, int, int, int],
     centred: bool,
+    eps: float,
+    into: Places | None,
+    room: Memory,
 ) -> tuple[Any, Any, Any]:
-    """Return the gradients of operand, weight and bias."""
-    return _of_layer(a, shape, eps, centred).backward(g, needs, a, weight, shape)
+    """Return the gradients of operand, weight and bias, the latter two of shape ``affine``.
+
+    With ``n`` for what is normalised and ``h = g weight``, that of the operand is
+    ``scale (h - mean(h) - n mean(h n))``; the normalised values are recomputed, not kept.
+    """
+    out = wanted(needs, (a.shape, affine, affine), g.dtype, into)
+    for_a, for_weight, for_bias = out
+    for total in (for_weight, for_bias):
+        if total is not None:
+            total.fill(0)
+    form = _Rows(shape, centred, eps)
+    g, rows = g.reshape(shape), a.reshape(shape)
+    gradients = None if for_a is None else for_a.reshape(shape)
+    for part in _blocks(rows):
+        block = g[part]
+        each = room("each", shape[1:3], g.dtype)
+        if for_bias is not None:
+            for_bias += np.einsum("ngcs->gc", block, out=each).reshape(affine)
+        if gradients is None and for_weight is None:
+            continue
+        normal = room("normal", block.shape, a.dtype)
+        scale = form.normalize(rows[part], normal, room)
+        if for_weight is not None:
+            for_weight += np.einsum("ngcs,ngcs->gc", block, normal, out=each).reshape(affine)
+        if gradients is None:
+            continue
+        h = block
+        if weight is not None:
+            weighted = room("weighted", block.shape, a.dtype)
+            h = np.multiply(block, weight.reshape(form.affine), out=weighted)
+        np.multiply(normal, _row_means("mean", room, h, normal), out=normal)
+        gradient = np.subtract(h, normal, out=gradients[part])
+        if centred:
+            np.subtract(gradient, _row_means("mean", room, h), out=gradient)
+        np.multiply(gradient, scale, out=gradient)
+    return for_a, for_weight, for_bias
 
 
-def _of_groups(a: Array, groups: int, eps: float) -> _Rows:
-    each = a.shape[1] // groups
-    return _Rows((len(a), groups, each, math.prod(a.shape[2:])), True, eps)
+def _of_layer(a: Array, shape: Sequence[int]) -> tuple[int, int, int, int]:
+    return math.prod(a.shape[: a.ndim - len(shape)]), 1, math.prod(shape), 1
+
+
+def _of_groups(a: Array, groups: int) -> tuple[int, int, int, int]:
+    return len(a), groups, a.shape[1] // groups, math.prod(a.shape[2:])
 
 
 @in_single
 def layer_norm(
-    a: Array, weight: Array | None, bias: Array | None, shape: Sequence[int], eps: float
+    a: Array,
+    weight: Array | None,
+    bias: Array | None,
+    shape: Sequence[int],
+    eps: float,
+    into: Array | None = None,
+    room: Memory = fresh,
 ) -> Any:
     """Return layer norm over the last dimensions, which are ``shape``."""
-    return normalize_rows(a, weight, bias, shape, eps, True)
+    return normalize_rows(a, weight, bias, _of_layer(a, shape), True, eps, into, room)
 
 
 @in_single
@@ -211,46 +208,26 @@ def layer_norm_backward(
     weight: Array | None,
     normalized_shape: Sequence[int] | int,
     eps: float,
+    into: Places | None = None,
+    room: Memory = fresh,
 ) -> tuple[Any, Any, Any]:
     """Return the gradients of operand, weight and bias."""
-    return normalize_rows_backward(g, needs, a, weight, size(normalized_shape), eps, True)
-
-
-def layer_norm_into(
-    out: Array,
-    a: Array,
-    weight: Array | None,
-    bias: Array | None,
-    shape: Sequence[int],
-    eps: float,
-) -> None:
-    """Write layer norm over the last dimensions, which are ``shape``, to ``out``."""
-    _of_layer(a, shape, eps, True).normalized(a, weight, bias, out)
-
-
-def layer_norm_backward_into(
-    out: Sequence[Array | None],
-    memory: Array,
-    g: Array,
-    a: Array,
-    weight: Array | None,
-    shape: Sequence[int],
-    eps: float,
-) -> None:
-    """Write the gradients of operand, weight and bias to ``out``, those that are not None there."""
-    needs = [array is not None for array in out]
-    _of_layer(a, shape, eps, True).backward(g, needs, a, weight, shape, out, memory)
-
-
-def layer_norm_room(a: Array, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape of the memory that ``layer_norm_backward_into`` is given."""
-    return _of_layer(a, shape, 0.0, True).room
+    affine = size(normalized_shape)
+    form = _of_layer(a, affine)
+    return normalize_rows_backward(g, needs, a, weight, affine, form, True, eps, into, room)
 
 
 @in_single
-def rms_norm(a: Array, weight: Array | None, shape: Sequence[int], eps: float) -> Any:
+def rms_norm(
+    a: Array,
+    weight: Array | None,
+    shape: Sequence[int],
+    eps: float,
+    into: Array | None = None,
+    room: Memory = fresh,
+) -> Any:
     """Return RMS norm over the last dimensions, which are ``shape``."""
-    return normalize_rows(a, weight, None, shape, eps, False)
+    return normalize_rows(a, weight, None, _of_layer(a, shape), False, eps, into, room)
 
 
 @in_single
@@ -261,26 +238,46 @@ def rms_norm_backward(
     weight: Array | None,
     shape: Sequence[int],
     eps: float,
+    into: Places | None = None,
+    room: Memory = fresh,
 ) -> tuple[Any, Any]:
     """Return the gradients of operand and weight."""
+    three = None if into is None else (*into, None)
+    affine, form = tuple(shape), _of_layer(a, shape)
     grads: tuple[Any, ...] = normalize_rows_backward(
-        g, (*needs, False), a, weight, shape, eps, False
+        g, (*needs, False), a, weight, affine, form, False, eps, three, room
     )
     return grads[0], grads[1]
 
 
 @in_single
-def group_norm(a: Array, weight: Array | None, bias: Array | None, groups: int, eps: float) -> Any:
+def group_norm(
+    a: Array,
+    weight: Array | None,
+    bias: Array | None,
+    groups: int,
+    eps: float,
+    into: Array | None = None,
+    room: Memory = fresh,
+) -> Any:
     """Return group norm of (N, C, ...) over ``groups`` of its channels."""
-    return _of_groups(a, groups, eps).normalized(a, weight, bias)
+    return normalize_rows(a, weight, bias, _of_groups(a, groups), True, eps, into, room)
 
 
 @in_single
 def group_norm_backward(
-    g: Array, needs: Sequence[bool], a: Array, weight: Array | None, num_groups: int, eps: float
+    g: Array,
+    needs: Sequence[bool],
+    a: Array,
+    weight: Array | None,
+    num_groups: int,
+    eps: float,
+    into: Places | None = None,
+    room: Memory = fresh,
 ) -> tuple[Any, Any, Any]:
     """Return the gradients of operand, weight and bias."""
-    return _of_groups(a, num_groups, eps).backward(g, needs, a, weight, a.shape[1])
+    affine, form = (a.shape[1],), _of_groups(a, num_groups)
+    return normalize_rows_backward(g, needs, a, weight, affine, form, True, eps, into, room)
 
 
 # Over a batch.
@@ -291,65 +288,84 @@ def _channels(a: Array) -> Array:
     return a.reshape(*a.shape[:2], math.prod(a.shape[2:]))
 
 
-def _sum(a: Array, b: Array | None = None) -> Array:
-    """Return the sum of ``a``, or of ``a b``, over every channel, as (C, 1)."""
-    total: Array = np.einsum("ncs->c", a) if b is None else np.einsum("ncs,ncs->c", a, b)
-    return total[:, None]
-
-
-def _deviations(a: Array, mean: Array) -> Iterator[tuple[slice, Array]]:
+def _deviations(a: Array, mean: Array, room: Memory) -> Iterator[tuple[slice, Array]]:
     """Yield blocks of ``a - mean``, each in the memory of the one before."""
-    memory = np.empty_like(a[next(_blocks(a), slice(0, 0))])
+    memory = room("deviation", a[next(_blocks(a), slice(0, 0))].shape, a.dtype)
     for part in _blocks(a):
         yield part, np.subtract(a[part], mean, out=memory[: len(a[part])])
 
 
 @in_single
-def batch_moments(a: Array) -> Any:
+@accelerated
+def batch_moments(a: Array, into: Array | None = None, room: Memory = fresh) -> Any:
     """Return the mean and the biased variance of every channel of (N, C, ...), as (2, C)."""
+    out = np.empty((2, a.shape[1]), a.dtype) if into is None else into
     a = _channels(a)
     count = a.dtype.type(len(a) * a.shape[2])
-    mean = _sum(a) / count
-    total = np.zeros_like(mean)
-    for _, deviation in _deviations(a, mean):
-        total += _sum(deviation, deviation)
-    return np.stack([mean[:, 0], total[:, 0] / count])
+    mean, variance = out
+    np.einsum("ncs->c", a, out=mean)
+    mean /= count
+    variance.fill(0)
+    each = room("each", mean.shape, a.dtype)
+    for _, deviation in _deviations(a, mean[:, None], room):
+        variance += np.einsum("ncs,ncs->c", deviation, deviation, out=each)
+    variance /= count
+    return out
 
 
 @in_single
-def batch_moments_backward(g: Array, needs: Sequence[bool], a: Array, out: Array) -> tuple[Any]:
+@accelerated
+def batch_moments_backward(
+    g: Array,
+    needs: Sequence[bool],
+    a: Array,
+    out: Array,
+    into: Places | None = None,
+    room: Memory = fresh,
+) -> tuple[Any]:
     """Return ``(g[0] + 2 (a - mean) g[1]) / n``."""
+    (gradient,) = wanted((True,), (a.shape,), g.dtype, into)
+    assert gradient is not None
     rows = _channels(a)
     mean, (for_mean, for_variance) = out[0, :, None], g[:, :, None]
     count = a.dtype.type(len(rows) * rows.shape[2])
     slope, shift = for_variance * 2 / count, for_mean / count
-    gradient = np.empty(a.shape, g.dtype)
+    results = gradient.reshape(rows.shape)
     for part in _blocks(rows):
-        block = gradient.reshape(rows.shape)[part]
+        block = results[part]
         np.subtract(rows[part], mean, out=block)
         np.multiply(block, slope, out=block)
         np.add(block, shift, out=block)
     return (gradient,)
 
 
-def _scale(statistics: Array, eps: float) -> tuple[Array, Array]:
+def _scale(statistics: Array, eps: float, room: Memory) -> tuple[Array, Array]:
     """Return the mean and ``1 / sqrt(var + eps)``, each as (C, 1)."""
     mean, variance = statistics[:, :, None]
-    return mean, np.divide(1, np.sqrt(variance + eps)).astype(mean.dtype, copy=False)
+    scale = np.add(variance, eps, out=room("scale", variance.shape, variance.dtype))
+    return mean, np.divide(1, np.sqrt(scale, out=scale), out=scale)
 
 
 @in_single
+@accelerated
 def batch_norm(
-    a: Array, statistics: Array, weight: Array | None, bias: Array | None, eps: float
+    a: Array,
+    statistics: Array,
+    weight: Array | None,
+    bias: Array | None,
+    eps: float,
+    into: Array | None = None,
+    room: Memory = fresh,
 ) -> Any:
     """Return ``(a - mean) / sqrt(var + eps) * weight + bias`` by channel."""
     rows = _channels(a)
-    mean, scale = _scale(statistics, eps)
+    mean, scale = _scale(statistics, eps, room)
     if weight is not None:
-        scale = scale * weight[:, None]
-    out = np.empty(a.shape, a.dtype)
+        np.multiply(scale, weight[:, None], out=scale)
+    out = np.empty(a.shape, a.dtype) if into is None else into
+    results = out.reshape(rows.shape)
     for part in _blocks(rows):
-        block = out.reshape(rows.shape)[part]
+        block = results[part]
         np.subtract(rows[part], mean, out=block)
         np.multiply(block, scale, out=block)
         if bias is not None:
@@ -358,6 +374,7 @@ def batch_norm(
 
 
 @in_single
+@accelerated
 def batch_norm_backward(
     g: Array,
     needs: Sequence[bool],
@@ -365,24 +382,36 @@ def batch_norm_backward(
     statistics: Array,
     weight: Array | None,
     eps: float,
+    into: Places | None = None,
+    room: Memory = fresh,
 ) -> tuple[Any, Any, Any, Any]:
     """Return the gradients of operand, statistics, weight and bias, which share two sums."""
-    for_a = np.empty(a.shape, g.dtype) if needs[0] else None
+    shapes = a.shape, statistics.shape, a.shape[1:2], a.shape[1:2]
+    out = wanted(needs, shapes, g.dtype, into)
+    for_a, for_statistics, for_weight, for_bias = out
     g, rows = _channels(g), _channels(a)
-    mean, scale = _scale(statistics, eps)
-    factor = scale if weight is None else scale * weight[:, None]
-    total, along = np.zeros_like(mean), np.zeros_like(mean)  # of g, and of g (a - mean)
-    if needs[1] or needs[2]:
-        for part, deviation in _deviations(rows, mean):
-            along += _sum(g[part], deviation)
-    if needs[1] or needs[3]:
-        total += _sum(g)
+    mean, scale = _scale(statistics, eps, room)
+    factor = room("factor", scale.shape, scale.dtype)
+    np.multiply(scale, 1 if weight is None else weight[:, None], out=factor)
+    # Sums of g, and of g (a - mean).
+    total, along = (zeros(room, name, a.shape[1:2], g.dtype) for name in ("total", "along"))
+    each = room("each", total.shape, g.dtype)
+    if for_statistics is not None or for_weight is not None:
+        for part, deviation in _deviations(rows, mean, room):
+            along += np.einsum("ncs,ncs->c", g[part], deviation, out=each)
+    if for_statistics is not None or for_bias is not None:
+        np.einsum("ncs->c", g, out=total)
     if for_a is not None:
         np.multiply(g, factor, out=for_a.reshape(rows.shape))
-    for_variance = along * factor * scale * scale * g.dtype.type(-0.5)
-    return (
-        for_a,
-        np.stack([-total[:, 0] * factor[:, 0], for_variance[:, 0]]) if needs[1] else None,
-        (along * scale)[:, 0] if needs[2] else None,
-        total[:, 0] if needs[3] else None,
-    )
+    scale, factor = scale[:, 0], factor[:, 0]
+    if for_bias is not None:
+        np.copyto(for_bias, total)
+    if for_weight is not None:
+        np.multiply(along, scale, out=for_weight)
+    if for_statistics is not None:
+        for_mean, for_variance = for_statistics
+        np.multiply(np.negative(total, out=total), factor, out=for_mean)
+        np.multiply(along, factor, out=for_variance)
+        for constant in (scale, scale, g.dtype.type(-0.5)):
+            np.multiply(for_variance, constant, out=for_variance)
+    return for_a, for_statistics, for_weight, for_bias

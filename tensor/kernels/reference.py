@@ -10,27 +10,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
 from ..graph import Array
 from .choice import accelerated, kernels_in_use
 from .half import in_single
+from .room import Memory, fresh
 from .scatter import check_rows
-from .special import erf
 
 __all__ = [
     "ACTIVATIONS",
-    "Memory",
     "activation_backward",
     "binary_cross_entropy",
     "cross_entropy",
     "cross_entropy_backward",
+    "dropout",
     "finish",
     "finish_turned",
-    "fresh",
-    "gelu",
     "is_wide",
     "linear",
     "linear_backward",
@@ -49,15 +47,6 @@ __all__ = [
     "var",
     "where",
 ]
-
-# Where a kernel has scratch memory from: a function of a name, a shape and a dtype.
-Memory: TypeAlias = Callable[[str, tuple[int, ...], Any], Array]
-
-
-def fresh(name: str, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Return memory that nothing else has."""
-    return np.empty(shape, dtype)
-
 
 # Elementwise.
 
@@ -118,12 +107,15 @@ def logsigmoid(a: Array) -> Any:
     return np.minimum(a, 0) - np.log1p(np.exp(-np.absolute(a)))
 
 
-@in_single
-def gelu(a: Array, tanh: bool) -> Any:
-    """Return ``a * Phi(a)``, or the approximation to it through ``tanh``."""
-    if tanh:
-        return 0.5 * a * (1 + np.tanh(math.sqrt(2 / math.pi) * (a + 0.044715 * (a * a * a))))
-    return 0.5 * a * (1 + erf(a * math.sqrt(0.5)))
+@accelerated
+def dropout(
+    a: Array, mask: Array, p: float, into: Array | None = None, room: Memory = fresh
+) -> Any:
+    """Return ``a * mask / (1 - p)``, as ``a`` times a factor."""
+    factors = room("factors", mask.shape, a.dtype)
+    np.copyto(factors, mask)
+    np.multiply(factors, a.dtype.type(0.0 if p == 1 else 1 / (1 - p)), out=factors)
+    return np.multiply(a, factors, out=into)
 
 
 def _tanh(a: Array, out: Array | None = None, room: Memory = fresh) -> Any:

@@ -1,15 +1,31 @@
-"""Special functions that numpy does not have."""
+"""Special functions that numpy does not have, and what is made of them."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ..graph import Array
+from .choice import accelerated
 from .half import in_single
+from .norms import Places, wanted
+from .room import Memory, contiguous, fresh
 
-__all__ = ["SPLIT", "TOP", "Fit", "erf"]
+__all__ = [
+    "BLOCK",
+    "DENSITY",
+    "FITS",
+    "ROOT",
+    "SPLIT",
+    "TOP",
+    "Fit",
+    "erf",
+    "gelu",
+    "gelu_backward",
+]
 
 
 class Fit(NamedTuple):
@@ -23,7 +39,7 @@ class Fit(NamedTuple):
 SPLIT: Final = 1.0
 TOP: Final = 6.0
 
-_FITS: Final = {
+FITS: Final = {
     np.dtype(np.float64): Fit(
         near=(
             0.12837916709551256,
@@ -82,11 +98,17 @@ _FITS: Final = {
 }
 
 # Elements that are worked on at a time, so that what is between stays in the cache.
-_BLOCK: Final = 16384
+BLOCK: Final = 8192
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    for start in range(0, count, BLOCK):
+        yield slice(start, min(start + BLOCK, count))
 
 
 @in_single
-def erf(a: Any) -> Any:
+@accelerated
+def erf(a: Array, into: Array | None = None, room: Memory = fresh) -> Any:
     r"""Return the error function of every element, to within 2 units in the last place.
 
     With P and Q polynomials,
@@ -100,33 +122,109 @@ def erf(a: Any) -> Any:
     the fit is off by less than 1e-17, and in single at 7 and 8, where it is off by less than
     2e-9. Half precision is computed in single.
     """
-    a = np.asarray(a)
-    fit = _FITS[a.dtype]
-    out = np.empty(a.shape, a.dtype)
-    flat, results = a.reshape(-1), out.reshape(-1)
-    for start in range(0, flat.size, _BLOCK):
-        part = slice(start, start + _BLOCK)
-        _block(flat[part], results[part], fit)
+    out = np.empty(a.shape, a.dtype) if into is None else into
+    flat, results = contiguous(room, "a", a).reshape(-1), out.reshape(-1)
+    for part in _blocks(flat.size):
+        _erf(flat[part], results[part], room)
     return out
 
 
-def _block(x: Array, out: Array, fit: Fit) -> None:
-    np.multiply(_polynomial(fit.near, x * x), x, out=out)
+def _erf(x: Array, out: Array, room: Memory) -> None:
+    """Write the error function of a block to ``out``."""
+    fit = FITS[x.dtype]
+    names = ("square", "beyond", "y", "t", "tail")
+    square, beyond, y, t, tail = (room(name, (BLOCK,), x.dtype) for name in names)
+    square = np.multiply(x, x, out=square[: x.size])
+    np.multiply(_polynomial(fit.near, square, out), x, out=out)
     np.add(out, x, out=out)
-    large = np.flatnonzero(np.absolute(x) >= SPLIT)  # NaN is not large: it stays what it is
+    large = np.flatnonzero(np.absolute(x, out=square) >= SPLIT)  # NaN is not: it stays what it is
     if large.size:
-        beyond = x[large]
-        y = np.minimum(np.absolute(beyond), TOP)
-        tail = _polynomial(fit.far, (y - 2) / (y + 2))
-        tail *= np.exp(-y * y)
-        out[large] = np.copysign(1 - tail, beyond)
+        beyond, y, t, tail = (array[: large.size] for array in (beyond, y, t, tail))
+        np.take(x, large, out=beyond, mode="clip")
+        np.minimum(np.absolute(beyond, out=y), TOP, out=y)
+        np.divide(np.subtract(y, 2, out=t), np.add(y, 2, out=tail), out=t)
+        _polynomial(fit.far, t, tail)
+        np.multiply(np.negative(y, out=t), y, out=t)
+        np.multiply(tail, np.exp(t, out=t), out=tail)
+        out[large] = np.copysign(np.subtract(1, tail, out=tail), beyond, out=tail)
 
 
-def _polynomial(coefficients: tuple[float, ...], t: Array) -> Array:
-    """Return the polynomial's value by Horner's scheme."""
+def _polynomial(coefficients: tuple[float, ...], t: Array, out: Array) -> Array:
+    """Write the polynomial's value, by Horner's scheme, to ``out`` and return that."""
     *lower, highest = coefficients
-    total = np.full_like(t, highest)
+    out.fill(highest)
     for coefficient in reversed(lower):
-        np.multiply(total, t, out=total)
-        np.add(total, coefficient, out=total)
-    return total
+        np.multiply(out, t, out=out)
+        np.add(out, coefficient, out=out)
+    return out
+
+
+# The Gaussian error linear unit.
+
+
+@in_single
+@accelerated
+def gelu(a: Array, approximate: str, into: Array | None = None, room: Memory = fresh) -> Any:
+    """Return ``a * Phi(a)``, or with "tanh" the approximation to it through that."""
+    out = np.empty(a.shape, a.dtype) if into is None else into
+    flat, results = contiguous(room, "a", a).reshape(-1), out.reshape(-1)
+    for part in _blocks(flat.size):
+        x, result = flat[part], results[part]
+        inner, scaled = (room(name, x.shape, x.dtype) for name in ("inner", "scaled"))
+        if approximate == "tanh":
+            np.multiply(np.multiply(x, x, out=inner), x, out=inner)
+            np.add(x, np.multiply(inner, _CUBIC, out=inner), out=inner)
+            np.tanh(np.multiply(inner, _TANH, out=inner), out=inner)
+        else:
+            _erf(np.multiply(x, ROOT, out=scaled), inner, room)
+        np.multiply(x, 0.5, out=result)
+        np.multiply(result, np.add(inner, 1, out=inner), out=result)
+    return out
+
+
+ROOT: Final = math.sqrt(0.5)
+_TANH: Final = math.sqrt(2 / math.pi)
+_CUBIC: Final = 0.044715
+DENSITY: Final = 1 / math.sqrt(2 * math.pi)
+
+# Beyond, the approximation is 0 or ``a``, and powers of ``a`` might overflow.
+_REACH: Final = 10.0
+
+
+@in_single
+@accelerated
+def gelu_backward(
+    g: Array,
+    needs: Sequence[bool],
+    a: Array,
+    approximate: str,
+    into: Places | None = None,
+    room: Memory = fresh,
+) -> tuple[Any]:
+    """Return ``g (Phi(a) + a phi(a))``, or the derivative of the approximation."""
+    (gradient,) = wanted((True,), (a.shape,), g.dtype, into)
+    assert gradient is not None
+    flat, results = contiguous(room, "a", a).reshape(-1), gradient.reshape(-1)
+    above = contiguous(room, "g", g).reshape(-1)
+    for part in _blocks(flat.size):
+        x, result = flat[part], results[part]
+        near, inner, other = (room(n, x.shape, x.dtype) for n in ("near", "inner", "other"))
+        if approximate == "tanh":
+            np.clip(x, -_REACH, _REACH, out=near)
+            square = np.multiply(near, near, out=other)
+            np.multiply(np.multiply(near, square, out=inner), _CUBIC, out=inner)
+            t = np.tanh(np.multiply(np.add(near, inner, out=inner), _TANH, out=inner), out=inner)
+            np.multiply(
+                np.add(np.multiply(square, 3 * _CUBIC, out=other), 1, out=other), near, near
+            )
+            np.multiply(near, 0.5 * _TANH, out=near)
+            np.subtract(1, np.multiply(t, t, out=other), out=other)
+            np.multiply(near, other, out=near)
+        else:
+            np.multiply(np.multiply(x, x, out=other), -0.5, out=other)
+            np.multiply(np.exp(other, out=other), DENSITY, out=other)
+            np.multiply(x, other, out=near)
+            _erf(np.multiply(x, ROOT, out=other), inner, room)
+        np.multiply(np.add(inner, 1, out=inner), 0.5, out=inner)
+        np.multiply(above[part], np.add(inner, near, out=near), out=result)
+    return (gradient,)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ..dispatch import Operand, kernel
 from ..errors import ShapeError
 from ..graph import Array
 from ..kernels import convolution
-from ..kernels.convolution import Axis, Plane
+from ..kernels.planes import Pair, Plane, convolved, is_integer, moved, pair, pooled
 
 __all__ = [
     "avg_pool2d",
@@ -24,8 +24,6 @@ __all__ = [
     "max_pool2d_indices",
 ]
 
-Pair: TypeAlias = int | Sequence[int]
-
 
 def _frozen(value: Any) -> Any:
     """Return a list as a tuple, which nobody changes between the two passes."""
@@ -37,85 +35,7 @@ _PREPARE: Final = dict.fromkeys(
 )
 
 
-def _is_integer(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
-
-
-def _pair(name: str, value: Any, least: int) -> tuple[int, int]:
-    """Return an integer, or a pair of them, as a pair.
-
-    Raises:
-        TypeError: not integers.
-        ShapeError: not one or two of them, or one below ``least``.
-    """
-    entries = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    if not all(map(_is_integer, entries)):
-        raise TypeError(f"{name} must be an integer or a pair of them, got {value!r}")
-    if len(entries) not in (1, 2):
-        raise ShapeError(f"{name} must be an integer or a pair of them, got {value!r}")
-    if min(entries) < least:
-        raise ShapeError(f"{name} must be at least {least}, got {value!r}")
-    return int(entries[0]), int(entries[-1])
-
-
 # Convolution.
-
-
-def _convolved(
-    a_shape: Sequence[int],
-    weight_shape: Sequence[int],
-    stride: Pair,
-    padding: Pair | str,
-    dilation: Pair,
-    groups: int,
-) -> Plane:
-    """Return how the kernel moves, after checking everything that a convolution is given."""
-    strides, dilations = _pair("stride", stride, 1), _pair("dilation", dilation, 1)
-    if not _is_integer(groups):
-        raise TypeError(f"groups must be an integer, got {groups!r}")
-    if groups < 1:
-        raise ShapeError(f"groups must be at least 1, got {groups}")
-    if len(weight_shape) != 4 or min(weight_shape[2:]) < 1:
-        raise ShapeError(
-            f"weight must be (out_channels, in_channels / groups, height, width), "
-            f"got shape {tuple(weight_shape)}"
-        )
-    if len(a_shape) not in (3, 4):
-        raise ShapeError(
-            f"the input must be (N, C, H, W) or (C, H, W), got shape {tuple(a_shape)}; "
-            "unsqueeze or reshape it"
-        )
-    if a_shape[-3] != weight_shape[1] * groups or weight_shape[0] % groups:
-        raise ShapeError(
-            f"with groups {groups} a weight of shape {tuple(weight_shape)} needs an input of "
-            f"{weight_shape[1] * groups} channels and out_channels divisible by groups, "
-            f"got {a_shape[-3]} and {weight_shape[0]}"
-        )
-    taps = weight_shape[2:]
-    paddings = _padding(padding, taps, strides, dilations)
-    rows, columns = (
-        Axis.of(name, size, k, s, p, d)
-        for name, size, k, s, p, d in zip(
-            ("height", "width"), a_shape[-2:], taps, strides, paddings, dilations, strict=True
-        )
-    )
-    return Plane(rows, columns)
-
-
-def _padding(
-    padding: Pair | str, taps: Sequence[int], strides: Pair, dilations: tuple[int, int]
-) -> list[tuple[int, int]]:
-    """Return the padding before and after in each dimension."""
-    if not isinstance(padding, str):
-        return [(p, p) for p in _pair("padding", padding, 0)]
-    if padding == "valid":
-        return [(0, 0), (0, 0)]
-    if padding != "same":
-        raise ValueError(f"padding must be integers, 'same' or 'valid', got {padding!r}")
-    if strides != (1, 1):
-        raise ShapeError(f"padding 'same' needs a stride of 1, got {strides}")
-    totals = [d * (k - 1) for k, d in zip(taps, dilations, strict=True)]
-    return [(total // 2, total - total // 2) for total in totals]
 
 
 def _batch(a: Array) -> Array:
@@ -160,7 +80,7 @@ def conv2d(
         TypeError: one of them is not an integer.
         ValueError: another string for ``padding``.
     """
-    plane = _convolved(a.shape, weight.shape, stride, padding, dilation, groups)
+    plane = convolved(a.shape, weight.shape, stride, padding, dilation, groups)
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ShapeError(f"bias must have shape {weight.shape[:1]}, got {bias.shape}")
     out = convolution.conv2d(_batch(a), weight, bias, plane, int(groups))
@@ -181,7 +101,7 @@ def conv2d_input_adjoint(
 
     This is the transposed convolution of ``a`` with ``weight``.
     """
-    plane = _convolved(shape, weight.shape, stride, padding, dilation, groups)
+    plane = convolved(shape, weight.shape, stride, padding, dilation, groups)
     _check_gradient(a, shape, len(weight), plane)
     out = convolution.conv2d_input_adjoint(_batch(a), weight, plane, int(groups))
     return out if a.ndim == 4 else out[0]
@@ -201,28 +121,12 @@ def conv2d_weight_adjoint(
 
     ``input`` is what was convolved.
     """
-    plane = _convolved(input.shape, shape, stride, padding, dilation, groups)
+    plane = convolved(input.shape, shape, stride, padding, dilation, groups)
     _check_gradient(a, input.shape, shape[0], plane)
     return convolution.conv2d_weight_adjoint(_batch(a), _batch(input), plane, int(groups))
 
 
 # Columns.
-
-
-def _moved(
-    size: Sequence[int], kernel_size: Pair, dilation: Pair, padding: Pair, stride: Pair
-) -> Plane:
-    """Return how a window moves over planes of a size, after checking all that it is given."""
-    axes = zip(
-        ("height", "width"),
-        size,
-        _pair("kernel_size", kernel_size, 1),
-        _pair("stride", stride, 1),
-        _pair("padding", padding, 0),
-        _pair("dilation", dilation, 1),
-        strict=True,
-    )
-    return Plane(*(Axis.of(name, n, k, s, (p, p), d) for name, n, k, s, p, d in axes))
 
 
 @kernel(prepare=_PREPARE)
@@ -242,7 +146,7 @@ def im2col(
     """
     if a.ndim not in (3, 4):
         raise ShapeError("a must be (N, C, H, W) or (C, H, W); unsqueeze or reshape it")
-    plane = _moved(a.shape[-2:], kernel_size, dilation, padding, stride)
+    plane = moved(a.shape[-2:], kernel_size, dilation, padding, stride)
     out = convolution.im2col(_batch(a), plane)
     return out if a.ndim == 4 else out[0]
 
@@ -267,7 +171,7 @@ def col2im(
             planes, or an argument out of range.
         TypeError: an argument that is not an integer.
     """
-    plane = _moved(_pair("output_size", output_size, 0), kernel_size, dilation, padding, stride)
+    plane = moved(pair("output_size", output_size, 0), kernel_size, dilation, padding, stride)
     taps, steps = math.prod(plane.taps), math.prod(plane.steps)
     if a.ndim not in (2, 3) or a.shape[-2] % taps or a.shape[-1] != steps:
         raise ShapeError(
@@ -281,41 +185,10 @@ def col2im(
 # Pooling.
 
 
-def _pooled(
-    a_shape: Sequence[int],
-    kernel_size: Pair,
-    stride: Pair | None,
-    padding: Pair,
-    dilation: Pair,
-    ceil_mode: bool,
-) -> Plane:
-    """Return how the window moves, after checking everything that pooling is given."""
-    taps = _pair("kernel_size", kernel_size, 1)
-    strides = taps if stride is None else _pair("stride", stride, 1)
-    paddings, dilations = _pair("padding", padding, 0), _pair("dilation", dilation, 1)
-    if len(a_shape) not in (3, 4):
-        raise ShapeError(
-            f"the input must be (N, C, H, W) or (C, H, W), got shape {tuple(a_shape)}; "
-            "unsqueeze or reshape it"
-        )
-    for p, k, d in zip(paddings, taps, dilations, strict=True):
-        if p > (d * (k - 1) + 1) // 2:
-            raise ShapeError(
-                f"padding must be at most half of what the kernel spans, {d * (k - 1) + 1}, got {p}"
-            )
-    rows, columns = (
-        Axis.of(name, size, k, s, (p, p), d, bool(ceil_mode))
-        for name, size, k, s, p, d in zip(
-            ("height", "width"), a_shape[-2:], taps, strides, paddings, dilations, strict=True
-        )
-    )
-    return Plane(rows, columns)
-
-
 def _max_pooled(
     a: Array, kernel_size: Pair, stride: Pair | None, padding: Pair, dilation: Pair, ceil: bool
 ) -> Plane:
-    plane = _pooled(a.shape, kernel_size, stride, padding, dilation, ceil)
+    plane = pooled(a.shape, kernel_size, stride, padding, dilation, ceil)
     if a.dtype.kind == "b":
         raise TypeError("a must hold numbers, got bool; convert it with .float()")
     for name, axis in zip(("height", "width"), plane, strict=True):
@@ -339,7 +212,7 @@ def _max_pool2d_backward(
     dilation: Pair,
     ceil_mode: bool,
 ) -> tuple[Any]:
-    plane = _pooled(a.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    plane = pooled(a.shape, kernel_size, stride, padding, dilation, ceil_mode)
     return (convolution.max_pool2d_backward(g, a, out, plane),)
 
 
@@ -388,7 +261,7 @@ def max_pool2d_indices(
 
 
 def _check_divisor(divisor: Any) -> None:
-    if divisor is not None and not _is_integer(divisor):
+    if divisor is not None and not is_integer(divisor):
         raise TypeError(f"divisor_override must be an integer or None, got {divisor!r}")
     if divisor == 0:
         raise ValueError("divisor_override must not be 0")
@@ -419,7 +292,7 @@ def avg_pool2d(
         TypeError: an argument that is not an integer.
         ValueError: a divisor of 0.
     """
-    plane = _pooled(a.shape, kernel_size, stride, padding, 1, ceil_mode)
+    plane = pooled(a.shape, kernel_size, stride, padding, 1, ceil_mode)
     _check_divisor(divisor_override)
     return convolution.avg_pool2d(a, plane, bool(count_include_pad), divisor_override)
 
@@ -436,7 +309,7 @@ def avg_pool2d_adjoint(
     divisor_override: int | None = None,
 ) -> Any:
     """Return the gradient of ``avg_pool2d`` for an input of ``shape``, given that of its result."""
-    plane = _pooled(shape, kernel_size, stride, padding, 1, ceil_mode)
+    plane = pooled(shape, kernel_size, stride, padding, 1, ceil_mode)
     _check_gradient(a, shape, shape[-3], plane)
     _check_divisor(divisor_override)
     return convolution.avg_pool2d_adjoint(a, plane, bool(count_include_pad), divisor_override)

@@ -403,7 +403,7 @@ def erf(a: Operand) -> Any:
     return special.erf(a)
 
 
-@kernel("float")
+@kernel("float", fused=special.gelu_backward)
 def gelu(a: Operand, approximate: str = "none") -> Any:
     """Return ``a * Phi(a)``, with Phi the normal distribution function.
 
@@ -416,7 +416,7 @@ def gelu(a: Operand, approximate: str = "none") -> Any:
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
-    return reference.gelu(a, approximate == "tanh")
+    return special.gelu(a, approximate)
 
 
 # Choices.

@@ -18,7 +18,18 @@ import pytest
 import tensor
 from tensor import Tensor, optim
 from tensor.dispatch import OPS, quietly
-from tensor.kernels import choice, jit, norms, optimizers, reference, scatter, steps
+from tensor.kernels import (
+    choice,
+    jit,
+    norms,
+    optimizers,
+    reference,
+    rows,
+    scatter,
+    special_loops,
+    steps,
+)
+from tensor.kernels import special as functions
 from tests.tensor.ops.harness import every, weights_for
 from tests.tensor.ops.table import Sample
 from tests.tensor.ops.test_rules import arguments
@@ -30,6 +41,7 @@ Array = np.ndarray[Any, Any]
 # The ops that run on kernels with twins.
 OPS_WITH_TWINS: Final = (
     "linear", "sum", "softmax", "log_softmax", "cross_entropy", "layer_norm", "rms_norm",
+    "group_norm", "batch_moments", "batch_norm", "erf", "gelu",
 )  # fmt: skip
 
 # What IEEE arithmetic has beside ordinary numbers: the last are denormal in both dtypes.
@@ -104,8 +116,10 @@ def test_numba_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_every_twin_belongs_to_a_kernel_of_its_name_and_parameters() -> None:
-    kernels = (optimizers, reference, norms, scatter)
-    twins = {name: getattr(module, name) for module in (jit, steps) for name in module.__all__}
+    kernels = (optimizers, reference, norms, scatter, functions)
+    modules = (jit, rows, special_loops, steps)
+    assert [module.__name__.rpartition(".")[2] for module in modules] == list(choice.TWINS)
+    twins = {name: getattr(module, name) for module in modules for name in module.__all__}
     for name, twin in twins.items():
         (kernel,) = (getattr(module, name) for module in kernels if hasattr(module, name))
         wanted, found = (list(inspect.signature(f).parameters) for f in (kernel, twin))
@@ -322,6 +336,76 @@ def test_a_sum_over_rows_is_that_of_numpy_bit_for_bit(dtype: str) -> None:
             assert_same_bits(np.asarray(one), np.asarray(other))
 
 
+@both_dtypes
+@pytest.mark.parametrize("shape", SHAPES)
+def test_dropout_is_that_of_numpy_bit_for_bit(shape: tuple[int, int], dtype: str) -> None:
+    a, mask = numbers(12, shape, dtype, True), numbers(13, shape, dtype) < 0.5
+    for p in (0.0, 0.3, 1.0):
+        one, other = (under(k, reference.dropout, a, mask, p) for k in choice.KERNELS)
+        assert_same_bits(one, other)
+
+
+@both_dtypes
+def test_the_error_function_and_gelu_are_those_of_numpy_bit_for_bit(dtype: str) -> None:
+    a = np.concatenate([np.linspace(-8, 8, 9001).astype(dtype), np.array(SPECIAL).astype(dtype)])
+    g = numbers(14, a.shape, dtype)
+    for x in (a, a[::-2], a[:0]):
+        one, other = (under(k, functions.erf, x) for k in choice.KERNELS)
+        assert_same_bits(one, other)
+        for approximate in ("none", "tanh"):
+            one, other = (under(k, functions.gelu, x, approximate) for k in choice.KERNELS)
+            assert_same_bits(one, other)
+            gradients = (
+                under(k, functions.gelu_backward, g[: len(x)], (True,), x, approximate)[0]
+                for k in choice.KERNELS
+            )
+            assert_same_bits(*gradients)
+
+
+# Layers that normalise, whatever their shape and layout
+
+
+def normalised(kernels: str, a: Array, g: Array, groups: int, affine: bool) -> list[Array]:
+    """Return what every kernel of normalisation makes of planes (N, C, ...)."""
+    channels = a.shape[1]
+    rng = np.random.default_rng(0)
+    weight, bias, moments = (rng.normal(size=(k, channels)).astype(a.dtype) for k in (1, 1, 2))
+    w, b = (weight[0], bias[0]) if affine else (None, None)
+    statistics = np.abs(moments) + a.dtype.type(0.5)
+    every = (True,) * 4
+    shape = a.shape[2:]
+    of_layer = np.ones(shape, a.dtype) * a.dtype.type(1.5) if affine else None
+    return [
+        under(kernels, norms.layer_norm, a, of_layer, of_layer, shape, 1e-5),
+        *under(kernels, norms.layer_norm_backward, g, every[:3], a, of_layer, shape, 1e-5),
+        under(kernels, norms.rms_norm, a, of_layer, shape, 1e-5),
+        *under(kernels, norms.rms_norm_backward, g, every[:2], a, of_layer, shape, 1e-5),
+        under(kernels, norms.group_norm, a, w, b, groups, 1e-5),
+        *under(kernels, norms.group_norm_backward, g, every[:3], a, w, groups, 1e-5),
+        under(kernels, norms.batch_moments, a),
+        *under(kernels, norms.batch_moments_backward, moments, every[:1], a, statistics),
+        under(kernels, norms.batch_norm, a, statistics, w, b, 1e-5),
+        *under(kernels, norms.batch_norm_backward, g, every, a, statistics, w, 1e-5),
+    ]
+
+
+@both_dtypes
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (5, 6, 1), (2, 2, 3, 7), (1, 4, 40), (0, 4, 3)])
+def test_normalisation_agrees_between_the_kernels(
+    shape: tuple[int, ...], affine: bool, dtype: str
+) -> None:
+    a, g = numbers(15, shape, dtype), numbers(16, shape, dtype)
+    layouts: list[tuple[Array, Array]] = [(a, g)]
+    layouts.append((np.asfortranarray(a), np.repeat(g, 2, axis=-1)[..., ::2]))
+    layouts.append((a, np.broadcast_to(g[..., :1], shape)))
+    for x, h in layouts:
+        one, other = (normalised(k, x, h, 2, affine) for k in choice.KERNELS)
+        for wanted, found in zip(one, other, strict=True):
+            assert found.shape == wanted.shape
+            assert_close(found, wanted)
+
+
 # The rest, within rounding
 
 
@@ -412,7 +496,6 @@ def test_arrays_that_do_not_lie_in_order_are_left_to_numpy(dtype: str) -> None:
     for view in (a.T, a[:, ::2], a[::-1], a.astype(a.dtype.newbyteorder())):
         assert jit.sum(view, (0,), False) is NotImplemented
         assert jit.softmax(view, 1) is NotImplemented
-        assert jit.normalize_rows(view, None, None, view.shape[1:], 1e-5, True) is NotImplemented
         one, other = (under(k, reference.sum, view, (0,), False) for k in choice.KERNELS)
         assert_close(other, one)
 

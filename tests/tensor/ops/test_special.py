@@ -131,7 +131,7 @@ def far(u: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_coefficients_are_those_that_the_docstring_derives(dtype: str) -> None:
-    fit = special._FITS[np.dtype(dtype)]
+    fit = special.FITS[np.dtype(dtype)]
     with mpmath.workdps(50):
         wanted_near = interpolation(near, mpmath.mpf(0), mpmath.mpf(SPLIT), len(fit.near))
         wanted_far = interpolation(far, scaled(SPLIT), scaled(TOP), len(fit.far))
