@@ -18,7 +18,8 @@ class Summary(NamedTuple):
     """What is shown of a number or an array.
 
     Attributes:
-        text: the number, or the least, the mean and the greatest of the finite elements.
+        text: the number, or the least, the mean and the greatest of the finite elements, or how
+            many are True.
         faults: what is wrong with it in words, such as "3 of 8 are NaN"; "" if nothing is.
     """
 
@@ -78,6 +79,8 @@ def _summarize_array(x: Any) -> Summary:
         return Summary("empty")
     if x.dtype.kind not in "biuf":
         return Summary(f"{x.size} elements")
+    if x.dtype.kind == "b":
+        return Summary(f"{int(x.sum())} of {x.size} True")
     nan, infinite = int(np.isnan(x).sum()), int(np.isinf(x).sum())
     faults = ", ".join(
         f"{count} of {x.size} {'is' if count == 1 else 'are'} {what}"

@@ -39,7 +39,7 @@ NAN, INF = math.nan, math.inf
         (np.zeros((0, 3)), "empty"),
         (np.ones((2, 2), np.float16), "all 1"),
         (np.array([1, 2, 6]), "min 1, mean 3, max 6"),
-        (np.array([True, False]), "min False, mean 0.5, max True"),
+        (np.array([True, False, True]), "2 of 3 True"),
         (np.arange(6.0).reshape(2, 3).T[::-1], "min 0, mean 2.5, max 5"),
         (np.array([0.0, 65504.0] * 2_000, np.float16), "min 0, mean 3.28e+04, max 6.55e+04"),
         (np.array([1j, 2]), "2 elements"),
