@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from .sites import of_record, site_of
-from .summary import Summary, describe_attrs, magnitude, summarize
+from .summary import Summary, describe_attrs, is_faulty, magnitude, summarize
 
 __all__ = [
     "BACKWARD",
@@ -252,7 +252,7 @@ def read(
         record = graph.records[first]
         members = len(group.members)
         if members == 1 or group.has_one_result:
-            grad = _grad(record) if gradients is None else gradients.get(first)
+            grad = _received(record, first, gradients)
             node = _node(record, i, edges, names, grad, (values or {}).get(first))
         if members > 1:
             if not group.has_one_result:
@@ -261,27 +261,46 @@ def read(
             node = replace(node, kind="folded", op="", symbol=group.title, attrs="")
             node = replace(node, members=members, contents=contents)
         nodes.append(replace(node, module=group.module))
-    noted = _with_notes(nodes, [graph.records[group.members[0]] for group in groups])
-    return Graph(noted, len(graph.records), sum(map(len, graph.inputs)))
+    bad_values = [i for i, x in enumerate(graph.records) if is_faulty(_shown(x, i, values))]
+    bad_grads = [i for i, x in enumerate(graph.records) if is_faulty(_received(x, i, gradients))]
+    if bad_values:  # forward, the records furthest from the output come first
+        _note_value(nodes, place[bad_values[-1]], graph.records[bad_values[-1]])
+    if bad_grads:  # backward, the output does
+        _note_gradient(nodes, place[bad_grads[0]], groups, graph.records)
+    return Graph(tuple(nodes), len(graph.records), sum(map(len, graph.inputs)))
 
 
-def _with_notes(nodes: Sequence[Node], records: Sequence[Any]) -> tuple[Node, ...]:
-    """Point at the first value, and at the first gradient, that is not finite.
+def _shown(record: Any, i: int, values: Mapping[int, Any] | None) -> Any:
+    """The numbers that are shown of a record."""
+    value = (values or {}).get(i)
+    if value is None:
+        return _data(record) if is_record(record) else record
+    return value
 
-    Forward, the nodes furthest from the output come first; backward, the output does.
-    """
-    noted = list(nodes)
-    bad = [node.id for node in nodes if node.data is not None and node.data.faults]
-    if bad:
-        note = f"first value that is not finite{_made(records[bad[-1]], ', made at')}"
-        noted[bad[-1]] = replace(noted[bad[-1]], notes=(note,))
-    bad = [node.id for node in nodes if node.grad is not None and node.grad.faults]
-    if bad:
-        note = "first gradient that is not finite"
-        if (origin := _origin(nodes, bad[0])) is not None:
-            note += f", from {origin.symbol}{_made(records[origin.id], ' at')}"
-        noted[bad[0]] = replace(noted[bad[0]], notes=(*noted[bad[0]].notes, note))
-    return tuple(noted)
+
+def _received(record: Any, i: int, gradients: Mapping[int, Any] | None) -> Any:
+    """The gradient that is shown of a record."""
+    return _grad(record) if gradients is None else gradients.get(i)
+
+
+def _note_value(nodes: list[Node], at: int, record: Any) -> None:
+    """Point at the first value that is not finite, though it be folded."""
+    inside = f" in here, of {symbol_of(record)}" if nodes[at].kind == "folded" else ""
+    note = f"first value that is not finite{inside}{_made(record, ', made at')}"
+    nodes[at] = replace(nodes[at], notes=(*nodes[at].notes, note))
+
+
+def _note_gradient(
+    nodes: list[Node], at: int, groups: Sequence[Group], records: Sequence[Any]
+) -> None:
+    """Point at the first gradient that is not finite, though it be folded."""
+    note = "first gradient that is not finite"
+    if nodes[at].kind == "folded":
+        note += " in here"
+    elif (origin := _origin(nodes, at)) is not None:
+        made = _made(records[groups[origin.id].members[0]], " at")
+        note += f", from {origin.symbol}{made}"
+    nodes[at] = replace(nodes[at], notes=(*nodes[at].notes, note))
 
 
 def _origin(nodes: Sequence[Node], target: int) -> Node | None:

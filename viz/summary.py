@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-__all__ = ["Summary", "describe_attrs", "describe_number", "magnitude", "summarize"]
+__all__ = ["Summary", "describe_attrs", "describe_number", "is_faulty", "magnitude", "summarize"]
 
 LONGEST = 48  # characters of one attribute, or of a number of a kind not known here
 
@@ -65,6 +65,23 @@ def magnitude(x: Any) -> float | None:
     except (TypeError, ValueError, ArithmeticError):
         return None
     return size if math.isfinite(size) else None
+
+
+def is_faulty(x: Any) -> bool:
+    """Whether a number is, or an element of an array, NaN or infinite.
+
+    >>> is_faulty(1.0), is_faulty(float("inf")), is_faulty(None)
+    (False, True, False)
+    """
+    while not _is_array(x) and hasattr(x, "data") and not isinstance(x, numbers.Number):
+        x = x.data
+    if not _is_array(x):
+        return x is not None and bool(_fault(x))
+    if x.dtype.kind not in "fc":
+        return False
+    import numpy as np
+
+    return not np.isfinite(x).all()
 
 
 def _is_array(x: Any) -> bool:

@@ -68,7 +68,7 @@ def describe(graph: Graph) -> str:
         sentences.append(f"{folded}.")
     if faulty := [f"{node.name} ({', '.join(node.faults)})" for node in graph.nodes if node.faults]:
         sentences.append(f"Not finite: {', '.join(faulty)}.")
-        sentences += [f"{node.name}: {note}." for node in graph.nodes for note in node.notes]
+    sentences += [f"{node.name}: {note}." for node in graph.nodes for note in node.notes]
     return " ".join(sentences)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import micro
 from tests.viz.fakes import Fake, chain, network, tangle
 from viz import Drawing, draw
 from viz.fold import fold
@@ -152,6 +153,28 @@ def test_a_chain_of_a_hundred_thousand_is_drawn_without_recursion_in_linear_time
     assert len(drawing.graph.nodes) <= 150
     assert drawing.svg().count("<text") > 2
     assert max(node.asked for node in nodes) <= 12
+
+
+def test_the_first_bad_value_is_pointed_at_though_it_is_folded() -> None:
+    with micro.record_sites():
+        x = micro.Value(0.0, label="x")
+        bad = x.log()
+        y = bad
+        for _ in range(60):
+            y = y + 1.0
+    y.backward()
+    drawing = draw(y, max_nodes=5)
+    (box,) = (node for node in drawing.graph.nodes if node.kind == "folded")
+    (note,) = (n for node in drawing.graph.nodes for n in node.notes if "value" in n)
+    whole = draw(y, max_nodes=None).graph.nodes
+    assert [node.op for node in whole if any("value" in n for n in node.notes)] == ["log"]
+    assert "made at test_fold.py:" in note
+    assert note.endswith(": bad = x.log()")
+    assert note in drawing.text()
+    hidden = draw(y, max_nodes=2).graph.nodes
+    assert hidden[1].notes[0].startswith("first value that is not finite in here, of log, made at")
+    assert hidden[1].notes[1] == "first gradient that is not finite in here"
+    assert box.members > 2
 
 
 def test_three_thousand_nodes_are_laid_out(renderer: str) -> None:
