@@ -136,14 +136,18 @@ def order_when_met(y: Value) -> list[Value]:
 
 
 def order_along_every_way(y: Value) -> list[Value]:
-    listed, todo = [], [y]
+    listed, todo = {}, [y]
     while todo:
         node = todo.pop(0)
-        if node in listed:
-            listed.remove(node)
-        listed.append(node)
+        listed.pop(node, None)
+        listed[node] = None  # where it is met last
         todo.extend(node.inputs)
-    return listed
+    return list(listed)
+
+
+def order_by_number(y: Value) -> list[Value]:
+    """As ``if node not in listed``, which asks by ==, and in linear time."""
+    return list({node.data: node for node in reversed(topological(y))}.values())[::-1]
 
 
 def order_by_recursion(y: Value) -> list[Value]:
@@ -223,6 +227,12 @@ ORDER = Exercise(
             order_along_every_way,
             "the result is right, but a Value is visited once for every way that leads to it, and "
             "sixty doublings have 2^60 of them. Each Value should be worked on once.",
+        ),
+        Mistake(
+            "Values that are told apart by their numbers",
+            order_by_number,
+            "a == b asks whether two Values hold the same number, and so does `a in a_list`. Two "
+            "Values can. Which collection asks whether it is the same one?",
         ),
         Mistake(
             "recursion",

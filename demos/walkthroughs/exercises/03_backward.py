@@ -2,7 +2,7 @@
 
 A Value v has v.inputs, a tuple of Values; v.partials(), a tuple of its local derivatives by each
 of them, with None for one that is a constant; and v.grad, which can be set. Values can be members
-of sets and keys of dicts; each is a key of its own.
+of sets and keys of dicts; each is a key of its own. == compares their numbers.
 """
 
 from micro import Value
