@@ -86,6 +86,18 @@ def log_softmax(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | No
     ]
 
 
+@pullback
+def softmax_backward(room: Room, outs: Any, g: Array, out: Array, dim: int) -> list[Call]:
+    run = partial(reference.softmax_backward, into=outs, room=room)
+    return [(run, (g, _needs(outs), out, dim))]
+
+
+@pullback
+def log_softmax_backward(room: Room, outs: Any, g: Array, out: Array, dim: int) -> list[Call]:
+    run = partial(reference.log_softmax_backward, into=outs, room=room)
+    return [(run, (g, _needs(outs), out, dim))]
+
+
 @entry
 def nll(attrs: Any, room: Room, out: Array, log_p: Array, target: Array) -> list[Call]:
     """The losses of classes ``target`` (N,), of which ``log_p`` (N, C) has the logarithms."""

@@ -22,7 +22,7 @@ import numba
 import numpy as np
 
 from ..graph import Array
-from .room import Memory, fresh
+from .room import Memory, contiguous, fresh
 
 __all__ = [
     "activation_backward",
@@ -33,8 +33,10 @@ __all__ = [
     "finish",
     "finish_turned",
     "log_softmax",
+    "log_softmax_backward",
     "product",
     "softmax",
+    "softmax_backward",
     "sum",
 ]
 
@@ -237,56 +239,52 @@ def add_rows(values: Array, indices: Array, rows: int) -> Any:
 
 
 # Softmax and its kin, over the last dimension. Of what numpy's kernels do, the exponentials are
-# numpy's here too. The largest of a row need not see NaN, which the sum will.
-
-LANES: Final = 16
+# numpy's here too. The largest of a row need not see every NaN: the sum will.
 
 
 @_summing
 def _shift_loop(a: Any, out: Any) -> None:
-    lowest = a.dtype.type(-np.inf)
-    width = a.shape[1]
-    whole = width - width % LANES
-    lanes = np.empty(LANES, a.dtype)
+    """Write ``a`` less the largest of each row to ``out``; float32 alone.
+
+    Of the bits of two numbers, seen as integers, the larger one is that of the larger number, once
+    all but the sign of the negative ones are turned over. Unlike numbers, integers can be compared
+    in any order, and so with vectors.
+    """
+    bits, sign, rest = a.view(np.int32), np.int32(31), np.int32(0x7FFFFFFF)
     for i in range(a.shape[0]):
-        row, result = a[i], out[i]
-        top = lowest
-        if whole:
-            lanes[:] = lowest
-            for start in range(0, whole, LANES):
-                for k in range(LANES):
-                    x = row[start + k]
-                    lanes[k] = max(lanes[k], x)
-            for k in range(LANES):
-                top = max(top, lanes[k])
-        for j in range(whole, width):
-            top = max(top, row[j])
-        for j in range(width):
-            result[j] = row[j] - top
+        top = np.int32(-0x80000000)
+        for j in range(a.shape[1]):
+            x = bits[i, j]
+            top = max(top, x ^ ((x >> sign) & rest))
+        largest = np.int32(top ^ ((top >> sign) & rest)).view(np.float32)
+        for j in range(a.shape[1]):
+            out[i, j] = a[i, j] - largest
+
+
+@_summing
+def _total(e: Any, i: Any) -> Any:
+    total = e.dtype.type(0)
+    for j in range(e.shape[1]):
+        total += e[i, j]
+    return total
 
 
 @_summing
 def _share_loop(e: Any) -> None:
     """Divide each row by its sum."""
     for i in range(e.shape[0]):
-        row = e[i]
-        total = row.dtype.type(0)
-        for x in row:
-            total += x
-        for j in range(len(row)):
-            row[j] = row[j] / total
+        total = _total(e, i)
+        for j in range(e.shape[1]):
+            e[i, j] = e[i, j] / total
 
 
 @_summing
 def _log_share_loop(e: Any, out: Any) -> None:
     """Take the logarithm of the sum of each row of ``e`` from that of ``out``."""
     for i in range(e.shape[0]):
-        total = e.dtype.type(0)
-        for x in e[i]:
-            total += x
-        total = math.log(total)
+        total = math.log(_total(e, i))
         for j in range(e.shape[1]):
-            out[i, j] -= total
+            out[i, j] = out[i, j] - total
 
 
 @_summing
@@ -296,10 +294,7 @@ def _losses_loop(e: Any, shifted: Any, target: Any, ignored: Any) -> Any:
     for i in range(len(target)):
         if target[i] == ignored:
             continue
-        total = e.dtype.type(0)
-        for x in e[i]:
-            total += x
-        loss += math.log(total) - shifted[i, target[i]]
+        loss += math.log(_total(e, i)) - shifted[i, target[i]]
         count += 1
     return loss, count
 
@@ -308,16 +303,32 @@ def _losses_loop(e: Any, shifted: Any, target: Any, ignored: Any) -> Any:
 def _probabilities_loop(e: Any, target: Any, ignored: Any, scale: Any) -> None:
     """Make exponentials into ``softmax * scale``, less ``scale`` at each target."""
     for i in range(len(target)):
-        row = e[i]
         counts = target[i] != ignored
-        share = scale if counts else row.dtype.type(0)
-        total = row.dtype.type(0)
-        for x in row:
-            total += x
-        for j in range(len(row)):
-            row[j] = row[j] / total * share
+        share = scale if counts else e.dtype.type(0)
+        total = _total(e, i)
+        for j in range(e.shape[1]):
+            e[i, j] = e[i, j] / total * share
         if counts:
-            row[target[i]] -= share
+            e[i, target[i]] -= share
+
+
+@_summing
+def _softmax_backward_loop(g: Any, out: Any, gradient: Any) -> None:
+    for i in range(g.shape[0]):
+        total = g.dtype.type(0)
+        for j in range(g.shape[1]):
+            total += g[i, j] * out[i, j]
+        for j in range(g.shape[1]):
+            gradient[i, j] = out[i, j] * (g[i, j] - total)
+
+
+@_summing
+def _log_softmax_backward_loop(g: Any, gradient: Any) -> None:
+    """Make probabilities into gradients."""
+    for i in range(g.shape[0]):
+        total = _total(g, i)
+        for j in range(g.shape[1]):
+            gradient[i, j] = g[i, j] - gradient[i, j] * total
 
 
 @_exact
@@ -360,6 +371,54 @@ def log_softmax(a: Array, dim: int) -> Any:
     _shift_loop(a.reshape(rows.shape), rows)
     _log_share_loop(np.exp(rows), rows)
     return out
+
+
+def _backward(
+    g: Array, out: Array, dim: int, into: Sequence[Array | None] | None, room: Memory
+) -> tuple[Array, Array, Array] | None:
+    """Return gradient, result and where to write that of the operand, as rows; or None."""
+    if out.ndim == 0 or dim % out.ndim != out.ndim - 1 or out.size == 0:
+        return None
+    if g.dtype != SINGLE or not _alike(SINGLE, out):
+        return None
+    rows = -1, out.shape[-1]
+    gradient = np.empty(out.shape, out.dtype) if into is None else into[0]
+    assert gradient is not None
+    return contiguous(room, "g", g).reshape(rows), out.reshape(rows), gradient.reshape(rows)
+
+
+def softmax_backward(
+    g: Array,
+    needs: Sequence[bool],
+    out: Array,
+    dim: int,
+    into: Sequence[Array | None] | None = None,
+    room: Memory = fresh,
+) -> Any:
+    """Return ``out (g - sum(g out))``."""
+    rows = _backward(g, out, dim, into, room)
+    if rows is None:
+        return NotImplemented
+    _softmax_backward_loop(*rows)
+    return (rows[-1].reshape(out.shape),)
+
+
+def log_softmax_backward(
+    g: Array,
+    needs: Sequence[bool],
+    out: Array,
+    dim: int,
+    into: Sequence[Array | None] | None = None,
+    room: Memory = fresh,
+) -> Any:
+    """Return ``g - exp(out) sum(g)``."""
+    rows = _backward(g, out, dim, into, room)
+    if rows is None:
+        return NotImplemented
+    above, result, gradient = rows
+    np.exp(result, out=gradient)
+    _log_softmax_backward_loop(above, gradient)
+    return (gradient.reshape(out.shape),)
 
 
 def _counted(a: Array, target: Array, ignore_index: int, label_smoothing: float) -> int:

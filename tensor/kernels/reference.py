@@ -33,6 +33,7 @@ __all__ = [
     "linear",
     "linear_backward",
     "log_softmax",
+    "log_softmax_backward",
     "logsigmoid",
     "logsumexp",
     "masked",
@@ -43,6 +44,7 @@ __all__ = [
     "relu",
     "sigmoid",
     "softmax",
+    "softmax_backward",
     "sum",
     "var",
     "where",
@@ -333,6 +335,47 @@ def log_softmax(a: Array, dim: int) -> Any:
     else:
         total = np.sum(e, axis=dim, keepdims=True)
     return np.subtract(out, np.log(total), out=out)
+
+
+@in_single
+@accelerated
+def softmax_backward(
+    g: Array,
+    needs: Sequence[bool],
+    out: Array,
+    dim: int,
+    into: Sequence[Array | None] | None = None,
+    room: Memory = fresh,
+) -> tuple[Any]:
+    """Return ``out (g - sum(g out))``."""
+    gradient = np.multiply(g, out, out=np.empty(out.shape, g.dtype) if into is None else into[0])
+    np.subtract(g, _row_totals(gradient, dim, room), out=gradient)
+    return (np.multiply(gradient, out, out=gradient),)
+
+
+@in_single
+@accelerated
+def log_softmax_backward(
+    g: Array,
+    needs: Sequence[bool],
+    out: Array,
+    dim: int,
+    into: Sequence[Array | None] | None = None,
+    room: Memory = fresh,
+) -> tuple[Any]:
+    """Return ``g - exp(out) sum(g)``."""
+    gradient = np.exp(out, out=np.empty(out.shape, g.dtype) if into is None else into[0])
+    np.multiply(gradient, _row_totals(g, dim, room), out=gradient)
+    return (np.subtract(g, gradient, out=gradient),)
+
+
+def _row_totals(a: Array, dim: int, room: Memory) -> Array:
+    """Return the sums along ``dim``, which stays."""
+    along = dim % a.ndim if a.ndim else None
+    shape = tuple(1 if d == along else n for d, n in enumerate(a.shape))
+    total = room("total", shape, a.dtype)
+    np.sum(a, axis=along if a.ndim else (), keepdims=True, out=total)
+    return total
 
 
 def _sum_in_lanes(a: Array) -> Array:

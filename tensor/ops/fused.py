@@ -26,13 +26,13 @@ __all__ = [
 ]
 
 
-@kernel("float")
+@kernel("float", fused=reference.softmax_backward)
 def softmax(a: Operand, dim: int) -> Any:
     """Return ``exp(a) / sum(exp(a))`` along ``dim``, shifted by the maximum."""
     return reference.softmax(a, axis(dim, a.ndim))
 
 
-@kernel("float")
+@kernel("float", fused=reference.log_softmax_backward)
 def log_softmax(a: Operand, dim: int) -> Any:
     """Return ``a - logsumexp(a)`` along ``dim``, shifted by the maximum."""
     return reference.log_softmax(a, axis(dim, a.ndim))
