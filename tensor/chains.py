@@ -21,6 +21,7 @@ from .kernels.into import Call
 from .kernels.loops import SCALAR, Chain, Ref, blocked, compiled, matrices
 from .kernels.room import Room
 from .program import Program
+from .shapes import reduced
 from .tracing import Edge, Instruction
 
 __all__ = ["chained", "chains"]
@@ -217,11 +218,11 @@ def _fits(ins: Instruction) -> bool:
 
 
 def _is_total(ins: Instruction) -> bool:
-    """Return whether an instruction adds up the rows of a matrix."""
-    if ins.op != "sum" or len(ins.inputs[0].shape) != 2 or ins.dtype.kind != "f":
+    """Return whether an instruction adds up all rows: a sum over all dimensions but the last."""
+    if ins.op != "sum" or ins.dtype.kind != "f":
         return False
-    dim = ins.attrs["dim"]
-    return (dim if isinstance(dim, tuple) else (dim,)) in ((0,), (-2,))
+    ndim = len(ins.inputs[0].shape)
+    return ndim > 1 and reduced(ins.attrs["dim"], ndim) == tuple(range(ndim - 1))
 
 
 def _seen(edge: Edge) -> Edge:

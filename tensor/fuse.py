@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from .dispatch import OPS, quietly
 from .graph import Constant
 from .kernels.into import computed
 from .program import Program
+from .shapes import reduced
 from .tracing import Captured, Edge, Instruction
 
 __all__ = [
@@ -164,6 +166,8 @@ def without_copies(program: Program) -> Program:
 def split(program: Program, fast: bool) -> Program:
     """Return a program in which cross-entropy and its gradient begin with the same instructions.
 
+    With numba's kernels a mean of rows becomes a sum and a quotient.
+
     These are a log-softmax, or the exponentials that it is made of where the kernels are those that
     numba compiles.
     """
@@ -199,9 +203,24 @@ def split(program: Program, fast: bool) -> Program:
             return [*first, hidden(name, inputs, _loss(ins), a.shape, ins, fast)]
         if ins.op == "part" and ins.inputs[0].op in ("nll_backward", "probabilities"):
             return ins.inputs[0]
+        if fast and ins.op == "mean" and ins.kernel is None:
+            return _divided(ins)
         return ins
 
     return rewritten(program, visit)
+
+
+def _divided(ins: Instruction) -> Instruction | list[Instruction]:
+    """Return a mean over all dimensions but the last as a sum, which may end a loop, and a part."""
+    (a,) = ins.inputs
+    rows = tuple(range(len(a.shape) - 1))
+    singles = (np.dtype(np.float32), np.dtype(np.float64))
+    if not rows or reduced(ins.attrs["dim"], len(a.shape)) != rows or ins.dtype not in singles:
+        return ins
+    count = np.asarray(math.prod(a.shape[:-1]), ins.dtype)
+    total = Instruction("sum", (a,), ins.attrs, ins.shape, ins.dtype, ins.module)
+    shares = (total, Constant((), ins.dtype, count.item(), None, count))
+    return [total, Instruction("div", shares, {}, ins.shape, ins.dtype, ins.module)]
 
 
 def _loss(ins: Instruction) -> dict[str, Any]:

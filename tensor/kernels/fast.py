@@ -30,10 +30,11 @@ def _fast(builder: Callable[..., list[Call] | None]) -> Callable[..., list[Call]
 
 @_fast
 def sum(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
-    if a.ndim != 2 or reduced(attrs["dim"], 2) != (0,) or not jit._floating(a):
+    rows = jit.leading(a, reduced(attrs["dim"], a.ndim))
+    if rows is None:
         return None
-    total = out.reshape(a.shape[1])
-    return [(total.fill, (0,)), (jit._backward_loop, (a, a, 0, None, total))]
+    total = out.reshape(-1)
+    return [(total.fill, (0,)), (jit._backward_loop, (rows, rows, 0, None, total))]
 
 
 def _rows(a: Array) -> Array:

@@ -190,12 +190,21 @@ def activation_backward(g: Array, out: Array, activation: str | None, summed: bo
 
 
 def sum(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
-    """Return the sum of a matrix over its rows."""
-    if a.ndim != 2 or over != (0,) or not _floating(a):
+    """Return the sum over leading dimensions, row by row."""
+    rows = leading(a, over)
+    if rows is None:
         return NotImplemented
-    total = np.zeros(a.shape[1], a.dtype)
-    _backward_loop(a, a, 0, None, total)
-    return total[None] if keepdim else total
+    total = np.zeros(a.shape[len(over) :], a.dtype)
+    _backward_loop(rows, rows, 0, None, total.reshape(-1))
+    return total.reshape((1,) * len(over) + total.shape) if keepdim else total
+
+
+def leading(a: Array, over: tuple[int, ...]) -> Array | None:
+    """Return a matrix whose rows are added up by a sum over leading dimensions; else None."""
+    count = len(over)
+    if not 0 < count < a.ndim or over != tuple(range(count)) or not _floating(a):
+        return None
+    return a.reshape(math.prod(a.shape[:count]), math.prod(a.shape[count:]))
 
 
 @_exact

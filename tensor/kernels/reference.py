@@ -143,7 +143,7 @@ def sum(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
 @in_single
 def mean(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
     """Return the mean over the dimensions ``over``; NaN if they hold no element."""
-    total = np.sum(a, axis=over, keepdims=keepdim)
+    total = sum(a, over, keepdim)
     return total / total.dtype.type(_count(a, over))
 
 

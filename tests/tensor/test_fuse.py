@@ -224,6 +224,30 @@ def test_what_reads_and_writes_no_whole_matrix_is_no_loop() -> None:
     assert [i.op for i in program.instructions] == ["mul", "add", "sum"]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(6, 5), (3, 4, 5), (2, 3, 2, 7)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_a_sum_or_mean_over_all_leading_dimensions_ends_a_loop_and_gives_the_bits_of_the_op(
+    keepdim: bool, shape: tuple[int, ...], dtype: str
+) -> None:
+    leading = tuple(range(len(shape) - 1))
+
+    def run(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+        g = (a * b + 1.0).relu()
+        return g.sum(leading, keepdim), g.mean(leading, keepdim), (a - b).abs()
+
+    rng = np.random.default_rng(0)
+    a, b = (Tensor(rng.normal(size=shape), dtype) for _ in range(2))
+    with tensor.use_kernels("numba"):
+        program = chains.chained(fuse.optimized(trace(run)(a, b), True), True)
+        assert "total" in {form for chain in chains.chains(program) for _, form in chain.outputs}
+        assert not {"sum", "mean"} & {ins.op for ins in program.instructions}
+        replay = tensor.compile(run)
+        for _ in range(3):
+            for found, wanted in zip(replay(a, b), run(a, b), strict=True):
+                np.testing.assert_array_equal(found.data, wanted.data, strict=True)
+
+
 def test_a_loop_ends_where_its_values_are_needed_in_between() -> None:
     program = chained(lambda a, b: (a + b) * tensor.exp((a + b) * 2) - b)
     assert [i.op for i in program.instructions] == [

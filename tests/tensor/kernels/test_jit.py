@@ -337,6 +337,19 @@ def test_a_sum_over_rows_is_that_of_numpy_bit_for_bit(dtype: str) -> None:
 
 
 @both_dtypes
+def test_a_sum_over_leading_dimensions_is_that_of_numpy(dtype: str) -> None:
+    for shape in ((3, 4, 5), (2, 3, 2, 40), (0, 2, 3), (2, 3, 0)):
+        a = numbers(5, shape, dtype, shape == (3, 4, 5))
+        for count in range(1, len(shape)):
+            over = tuple(range(count))
+            for keepdim in (False, True):
+                assert jit.sum(a, over, keepdim) is not NotImplemented
+                one, other = (under(k, reference.sum, a, over, keepdim) for k in choice.KERNELS)
+                assert_close(np.asarray(other), np.asarray(one))
+        assert jit.sum(a, tuple(range(len(shape))), False) is NotImplemented
+
+
+@both_dtypes
 @pytest.mark.parametrize("shape", SHAPES)
 def test_dropout_is_that_of_numpy_bit_for_bit(shape: tuple[int, int], dtype: str) -> None:
     a, mask = numbers(12, shape, dtype, True), numbers(13, shape, dtype) < 0.5
