@@ -154,6 +154,9 @@ def _groups(program: Program, fast: bool) -> list[_Group]:
                     return False
             elif not _same_loop(group.members[0], ins):
                 return False
+            sums = {id(member) for member in group.totals}
+            if any(id(edge) in sums for member in [*group.members, ins] for edge in member.inputs):
+                return False  # a sum is there when the loop has ended
             inside = {id(member) for member in group.all}
             between = (
                 reader

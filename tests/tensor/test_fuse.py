@@ -248,6 +248,24 @@ def test_a_sum_or_mean_over_all_leading_dimensions_ends_a_loop_and_gives_the_bit
                 np.testing.assert_array_equal(found.data, wanted.data, strict=True)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, b: ((a * b).relu() - (a * b).relu().sum(0)).abs() * 2.0,
+        lambda a, b: ((a * b).relu() - (a * b).relu().mean(0, True)).abs() * 2.0,
+        lambda a, b: (a * b).relu() * 2.0 + ((a - 1.0) * (a * b).relu().sum(0)).abs(),
+        lambda a, b: ((a + b) * (a + b).sum(0) + (a + b) * 2.0).relu().sum(0) + (a + b),
+    ],
+    ids=["sum", "mean", "through another loop", "twice"],
+)
+def test_a_loop_does_not_read_the_sum_that_it_ends_with(function: Any) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (Tensor(rng.normal(size=(4, 5)).astype(np.float32)) for _ in range(2))
+    replay = tensor.compile(function)
+    for _ in range(3):
+        np.testing.assert_array_equal(replay(a, b).data, function(a, b).data)
+
+
 def test_a_loop_ends_where_its_values_are_needed_in_between() -> None:
     program = chained(lambda a, b: (a + b) * tensor.exp((a + b) * 2) - b)
     assert [i.op for i in program.instructions] == [
