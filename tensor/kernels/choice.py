@@ -25,7 +25,7 @@ R = TypeVar("R")
 KERNELS: Final = ("numpy", "numba")
 
 # The modules that hold twins.
-TWINS: Final = ("jit", "rows", "special_loops", "steps")
+TWINS: Final = ("gemm", "jit", "rows", "special_loops", "steps")
 
 # The names of all kernels that may have a twin.
 _accelerated: list[str] = []
@@ -93,9 +93,9 @@ class use_kernels:
 
     Holds from now on for the whole process, in every thread; as a context manager, until the end
     of the block. Where numba can be imported it is the default, unless the environment variable
-    ``SMOLGRAD_KERNELS`` says otherwise. Elementwise results are equal bit for bit; sums of
-    float32 may be added up in another order. What numba has compiled is kept on disk. Should it
-    fail to compile, there is one warning, and numpy's kernels run.
+    ``SMOLGRAD_KERNELS`` says otherwise. Elementwise results are equal bit for bit; products of
+    matrices, and sums of float32, may be added up in another order. What numba has compiled is
+    kept on disk. Should it fail to compile, there is one warning, and numpy's kernels run.
 
     Raises:
         ValueError: another name.

@@ -1,7 +1,7 @@
 """Kernels that numba compiles: the twins of those in this folder that are ``@accelerated``.
 
-This is the only module that imports numba, and it is itself imported by the first call of a
-kernel. A twin takes what the kernel of its name takes, returns the same, and
+Like its neighbours of ``choice.TWINS`` it imports numba, and is itself imported by the first call
+of a kernel. A twin takes what the kernel of its name takes, returns the same, and
 ``NotImplemented`` for operands that it has no loop for. Loops are compiled for a dtype when they
 first see it, and kept on disk.
 
@@ -34,7 +34,6 @@ __all__ = [
     "finish_turned",
     "log_softmax",
     "log_softmax_backward",
-    "product",
     "softmax",
     "softmax_backward",
     "sum",
@@ -74,27 +73,7 @@ def _floating(a: Array, *others: Array | None) -> bool:
     return a.dtype in (SINGLE, DOUBLE) and _alike(a.dtype, a, *others)
 
 
-# Products and layers of matrices.
-
-
-@_exact
-def _outer_loop(a: Any, b: Any, out: Any) -> None:
-    for i in range(len(a)):
-        x = a[i]
-        for j in range(len(b)):
-            out[i, j] = x * b[j]
-
-
-def product(a: Array, b: Array, out: Array | None = None) -> Any:
-    """Return ``a @ b`` of matrices: an outer product here, all others by BLAS."""
-    if a.shape[1] != 1:
-        return np.matmul(a, b, out)
-    if out is None:
-        out = np.empty((len(a), b.shape[1]), a.dtype)
-    if not _floating(out):
-        return NotImplemented
-    _outer_loop(np.ascontiguousarray(a[:, 0]), np.ascontiguousarray(b[0]), out)
-    return out
+# Layers.
 
 
 @_exact

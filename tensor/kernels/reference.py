@@ -212,7 +212,8 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Any:
     return np.matmul(a, b, out)
 
 
-def is_wide(out: Array) -> bool:
+@accelerated
+def is_wide(rows: Array, weight: Array, out: Array) -> bool:
     """Return whether a layer's result is best computed the other way round, and then turned.
 
     A GEMM is slow where its second operand is transposed: of few rows by more than it takes to
@@ -234,7 +235,7 @@ def linear(
     if out is None:
         out = np.empty((*a.shape[:-1], len(weight)), a.dtype)
     rows, results = _rows(a), _rows(out)
-    if bias is not None and is_wide(results):
+    if bias is not None and is_wide(rows, weight, results):
         turned = product(weight, rows.T, room("turned", results.shape[::-1], out.dtype))
         finish_turned(turned, bias, activation, results, room)
     else:

@@ -20,6 +20,7 @@ from tensor import Tensor, optim
 from tensor.dispatch import OPS, quietly
 from tensor.kernels import (
     choice,
+    gemm,
     jit,
     norms,
     optimizers,
@@ -117,7 +118,7 @@ def test_numba_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_every_twin_belongs_to_a_kernel_of_its_name_and_parameters() -> None:
     kernels = (optimizers, reference, norms, scatter, functions)
-    modules = (jit, rows, special_loops, steps)
+    modules = (gemm, jit, rows, special_loops, steps)
     assert [module.__name__.rpartition(".")[2] for module in modules] == list(choice.TWINS)
     twins = {name: getattr(module, name) for module in modules for name in module.__all__}
     for name, twin in twins.items():
