@@ -105,11 +105,11 @@ def _with_early_totals(program: Program) -> Program:
     """Return a program in which sums over rows follow at once what they sum."""
     order: list[Instruction] = []
     moved: dict[int, list[Instruction]] = {
-        id(ins.inputs[0]): [] for ins in program.instructions if _is_total(ins)
+        id(ins.inputs[0]): [] for ins in program.instructions if _sum_form(ins)
     }
     present = {id(ins) for ins in program.instructions}
     for ins in program.instructions:
-        if _is_total(ins) and id(ins.inputs[0]) in present:
+        if _sum_form(ins) and id(ins.inputs[0]) in present:
             moved[id(ins.inputs[0])].append(ins)
     early = {id(ins) for totals in moved.values() for ins in totals}
     for ins in program.instructions:
@@ -136,7 +136,7 @@ def _groups(program: Program, fast: bool) -> list[_Group]:
         if ins.effect is not None:
             age += ins.op not in DRAWS
             continue
-        if not _fits(ins) and not (fast and _is_total(ins)):
+        if not _fits(ins) and not (fast and _sum_form(ins)):
             continue
         total = not _fits(ins)
 
@@ -220,12 +220,18 @@ def _fits(ins: Instruction) -> bool:
     return all(_form(edge, ins.shape) for edge in ins.inputs)
 
 
-def _is_total(ins: Instruction) -> bool:
-    """Return whether an instruction adds up all rows: a sum over all dimensions but the last."""
+def _sum_form(ins: Instruction) -> str:
+    """Return what an instruction adds up: "total", all rows, "across", each of them, or "".
+
+    The order in which rows of float64 are added up is left to numpy.
+    """
     if ins.op != "sum" or ins.dtype.kind != "f":
-        return False
+        return ""
     ndim = len(ins.inputs[0].shape)
-    return ndim > 1 and reduced(ins.attrs["dim"], ndim) == tuple(range(ndim - 1))
+    over = reduced(ins.attrs["dim"], ndim)
+    if ndim > 1 and over == tuple(range(ndim - 1)):
+        return "total"
+    return "across" if ndim > 1 and over == (ndim - 1,) and ins.dtype == np.float32 else ""
 
 
 def _seen(edge: Edge) -> Edge:
@@ -306,7 +312,7 @@ def _loop(
     steps = [(ins.op, tuple(map(ref, ins.inputs))) for ins in group.members]
     results = _outputs(group, readers)
     outputs = [(number[id(ins)], "full") for ins in results]
-    outputs += [(number[id(ins.inputs[0])], "total") for ins in group.totals]
+    outputs += [(number[id(ins.inputs[0])], _sum_form(ins)) for ins in group.totals]
     results = [*results, *group.totals]
     chain = Chain(
         str(_kind(group.members[0])),

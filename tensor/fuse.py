@@ -211,13 +211,13 @@ def split(program: Program, fast: bool) -> Program:
 
 
 def _divided(ins: Instruction) -> Instruction | list[Instruction]:
-    """Return a mean over all dimensions but the last as a sum, which may end a loop, and a part."""
+    """Return a mean over the last dimension, or all others, as a sum, which may end a loop."""
     (a,) = ins.inputs
-    rows = tuple(range(len(a.shape) - 1))
-    singles = (np.dtype(np.float32), np.dtype(np.float64))
-    if not rows or reduced(ins.attrs["dim"], len(a.shape)) != rows or ins.dtype not in singles:
+    over = reduced(ins.attrs["dim"], len(a.shape))
+    rows = over and over == tuple(range(len(a.shape) - 1)) and ins.dtype != np.float16
+    if not rows and (over != (len(a.shape) - 1,) or ins.dtype != np.float32):
         return ins
-    count = np.asarray(math.prod(a.shape[:-1]), ins.dtype)
+    count = np.asarray(math.prod(a.shape[d] for d in over), ins.dtype)
     total = Instruction("sum", (a,), ins.attrs, ins.shape, ins.dtype, ins.module)
     shares = (total, Constant((), ins.dtype, count.item(), None, count))
     return [total, Instruction("div", shares, {}, ins.shape, ins.dtype, ins.module)]

@@ -30,11 +30,22 @@ def _fast(builder: Callable[..., list[Call] | None]) -> Callable[..., list[Call]
 
 @_fast
 def sum(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
-    rows = jit.leading(a, reduced(attrs["dim"], a.ndim))
+    over = reduced(attrs["dim"], a.ndim)
+    rows = jit.leading(a, over)
     if rows is None:
-        return None
+        rows = jit.last(a, over)
+        return None if rows is None else [(jit._across_loop, (rows, out.reshape(-1)))]
     total = out.reshape(-1)
     return [(total.fill, (0,)), (jit._backward_loop, (rows, rows, 0, None, total))]
+
+
+@_fast
+def mean(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
+    found = sum(attrs, room, out, a)
+    if found is None:
+        return None
+    count = a.dtype.type(a.size // max(out.size, 1))
+    return [*found, (np.divide, (out, count, out))]
 
 
 def _rows(a: Array) -> Array:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import inspect
 import math
 import os
 import sys
@@ -56,6 +57,9 @@ SCALAR: Final[Mapping[str, str]] = {
     "bitwise_not": "not {0}",
 }
 
+# What results are called, by their form.
+_LETTERS: Final = {"full": "y", "total": "t", "across": "s"}
+
 # Elements of a block that numpy works on at a time.
 BLOCK: Final = 2**14
 
@@ -78,7 +82,8 @@ class Chain(NamedTuple):
         inputs: how each input lies: "full", "row" (one row for all), "column" or "one" (number).
         constants: numbers.
         steps: each op, and what it takes.
-        outputs: which results are wanted, and in what form: "full", or "total", the sum of rows.
+        outputs: which results are wanted, and in what form: "full", "total", the sum of all rows,
+            or "across", the sum of each row.
     """
 
     dtype: str
@@ -95,7 +100,7 @@ class Chain(NamedTuple):
         """
         names = {k: f"y{first + i}" for i, (k, form) in enumerate(self.outputs) if form == "full"}
         used = Counter(ref.number for _, refs in self.steps for ref in refs if ref.kind == "v")
-        used.update(k for k, form in self.outputs if form == "total")
+        used.update(k for k, form in self.outputs if form != "full")
         shared = [k for k in range(len(self.steps)) if used[k] > 1 and k not in names]
         names |= {k: f"v{first + i}" for i, k in enumerate(shared)}
         plain: list[str] = []  # each step
@@ -119,8 +124,9 @@ class Chain(NamedTuple):
                 inner.append(f"({plain[-1]})")
         lines = [f"{names[k]} = {step}" for k, step in enumerate(plain) if k in names]
         for i, (k, form) in enumerate(self.outputs):
-            if form == "total":
-                lines.append(f"y{first + i} = sum({names.get(k, plain[k])}, 0)")
+            if form != "full":
+                dim = 0 if form == "total" else -1
+                lines.append(f"y{first + i} = sum({names.get(k, plain[k])}, {dim})")
         return lines
 
     def __repr__(self) -> str:
@@ -133,7 +139,7 @@ def _number(value: float) -> str:
 
 def source(chain: Chain) -> str:
     """Return a Python function that computes a chain, element by element."""
-    outs = [f"{'y' if form == 'full' else 't'}{k}" for k, form in chain.outputs]
+    outs = [f"{_LETTERS[form]}{k}" for k, form in chain.outputs]
     names = [f"x{k}" for k in range(len(chain.inputs))]
     shaped = next(
         n
@@ -144,8 +150,11 @@ def source(chain: Chain) -> str:
         if form == "full"
     )
     lines = [f"def loop({', '.join([*names, *outs])}):"]
-    totals = any(form == "total" for _, form in chain.outputs)
-    if totals or any("zero" in SCALAR[op] for op, _ in chain.steps):
+    sums = any(form != "full" for _, form in chain.outputs)
+    across = [
+        (out, k) for out, (k, form) in zip(outs, chain.outputs, strict=True) if form == "across"
+    ]
+    if sums or any("zero" in SCALAR[op] for op, _ in chain.steps):
         lines.append(f"    zero = np.{chain.dtype}(0)")
     for k, value in enumerate(chain.constants):
         lines.append(f"    c{k} = np.{chain.dtype}({_number(value)})")
@@ -156,10 +165,13 @@ def source(chain: Chain) -> str:
         if form == "total":
             lines.append(f"    {out}[:] = zero")
     lines.append(f"    rows, width = {shaped}.shape")
+    for _, k in across:
+        lines.append(f"    a{k} = np.empty((1, width), np.{chain.dtype})")
     lines.append("    for i in range(rows):")
     for name, form in zip(names, chain.inputs, strict=True):
         if form == "column":
             lines.append(f"        e{name[1:]} = {name}[i]")
+    inner = "            "
     lines.append("        for j in range(width):")
 
     def named(ref: Ref) -> str:
@@ -170,14 +182,18 @@ def source(chain: Chain) -> str:
     for name, form in zip(names, chain.inputs, strict=True):
         if form in ("full", "row"):
             place = "i, j" if form == "full" else "j"
-            lines.append(f"            e{name[1:]} = {name}[{place}]")
+            lines.append(f"{inner}e{name[1:]} = {name}[{place}]")
     for k, (op, refs) in enumerate(chain.steps):
-        lines.append(f"            v{k} = {SCALAR[op].format(*map(named, refs))}")
+        lines.append(f"{inner}v{k} = {SCALAR[op].format(*map(named, refs))}")
     for out, (k, form) in zip(outs, chain.outputs, strict=True):
         if form == "full":
-            lines.append(f"            {out}[i, j] = v{k}")
+            lines.append(f"{inner}{out}[i, j] = v{k}")
+        elif form == "total":
+            lines.append(f"{inner}{out}[j] += v{k}")
         else:
-            lines.append(f"            {out}[j] += v{k}")
+            lines.append(f"{inner}a{k}[0, j] = v{k}")
+    for out, k in across:
+        lines.append(f"        {out}[i] = added(a{k}, 0)")
     return "\n".join(lines) + "\n"
 
 
@@ -194,6 +210,8 @@ _HEAD: Final = '''"""A loop that tensor.compile has written; it is compiled by n
 
 import numpy as np
 
+from tensor.kernels.jit import added
+
 
 '''
 
@@ -205,8 +223,12 @@ def compiled(chain: Chain, dtypes: tuple[str, ...]) -> Callable[..., None]:
     ``dtypes`` are those of its inputs and outputs, for which it is compiled at once.
     """
     from .fast import exact
+    from .jit import added
 
     text = _HEAD + source(chain)
+    if "added(" in text:  # whose machine code is kept with the loop's
+        called = inspect.getsource(added)
+        text += f"# added: {hashlib.sha256(called.encode()).hexdigest()[:16]}\n"
     name = f"loop_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     loop = exact(_loaded(name, text).loop)
     forms = [*chain.inputs, *(form for _, form in chain.outputs)]
@@ -272,7 +294,7 @@ def blocked(chain: Chain, room: Room, outs: Sequence[Array], arrays: Sequence[Ar
     ends = list(zip(chain.outputs, results, strict=True))
     wanted = {k: out for (k, form), out in ends if form == "full"}
     for (k, form), out in ends:
-        if form == "total" and k not in wanted:
+        if form != "full" and k not in wanted:
             wanted[k] = room(f"w{k}", full.shape, out.dtype)
     dtype = np.dtype(chain.dtype)
     constants = [np.asarray(value, dtype) for value in chain.constants]
@@ -298,7 +320,9 @@ def blocked(chain: Chain, room: Room, outs: Sequence[Array], arrays: Sequence[Ar
             values.append(out)
             calls += _calls(op, room, out, taken)
     calls += [
-        (np.add.reduce, (wanted[k], 0, None, out)) for (k, form), out in ends if form == "total"
+        (np.add.reduce, (wanted[k], 0 if form == "total" else 1, None, out))
+        for (k, form), out in ends
+        if form != "full"
     ]
     return calls
 

@@ -248,15 +248,36 @@ def test_a_sum_or_mean_over_all_leading_dimensions_ends_a_loop_and_gives_the_bit
                 np.testing.assert_array_equal(found.data, wanted.data, strict=True)
 
 
+@pytest.mark.parametrize("shape", [(6, 5), (3, 4, 16), (2, 3, 2, 37), (40, 1)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_a_sum_or_mean_of_each_row_ends_a_loop_and_gives_the_bits_of_the_op(
+    keepdim: bool, shape: tuple[int, ...]
+) -> None:
+    def run(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+        g = (a * b + 1.0).relu()
+        return g.sum(-1, keepdim), g.mean(-1, keepdim), (a - b).abs(), a.mean(-1)
+
+    rng = np.random.default_rng(0)
+    a, b = (Tensor(rng.normal(size=shape).astype(np.float32)) for _ in range(2))
+    with tensor.use_kernels("numba"):
+        program = chains.chained(fuse.optimized(trace(run)(a, b), True), True)
+        assert "across" in {form for chain in chains.chains(program) for _, form in chain.outputs}
+        replay = tensor.compile(run)
+        for _ in range(3):
+            for found, wanted in zip(replay(a, b), run(a, b), strict=True):
+                np.testing.assert_array_equal(found.data, wanted.data, strict=True)
+
+
 @pytest.mark.parametrize(
     "function",
     [
+        lambda a, b: ((a * b).relu() - (a * b).relu().sum(1, True)) * 2.0,
         lambda a, b: ((a * b).relu() - (a * b).relu().sum(0)).abs() * 2.0,
         lambda a, b: ((a * b).relu() - (a * b).relu().mean(0, True)).abs() * 2.0,
         lambda a, b: (a * b).relu() * 2.0 + ((a - 1.0) * (a * b).relu().sum(0)).abs(),
         lambda a, b: ((a + b) * (a + b).sum(0) + (a + b) * 2.0).relu().sum(0) + (a + b),
     ],
-    ids=["sum", "mean", "through another loop", "twice"],
+    ids=["of each row", "sum", "mean", "through another loop", "twice"],
 )
 def test_a_loop_does_not_read_the_sum_that_it_ends_with(function: Any) -> None:
     rng = np.random.default_rng(0)

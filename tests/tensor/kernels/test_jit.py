@@ -337,6 +337,18 @@ def test_a_sum_over_rows_is_that_of_numpy_bit_for_bit(dtype: str) -> None:
             assert_same_bits(np.asarray(one), np.asarray(other))
 
 
+@pytest.mark.parametrize("width", [1, 15, 16, 17, 130])
+def test_a_sum_of_each_row_is_that_of_numpy_within_rounding(width: int) -> None:
+    for special in (False, True):
+        a = numbers(width, (3, 4, width), "float32", special)
+        for keepdim in (False, True):
+            assert jit.sum(a, (2,), keepdim) is not NotImplemented
+            one, other = (under(k, reference.sum, a, (2,), keepdim) for k in choice.KERNELS)
+            assert_close(other, one)
+    assert jit.sum(a.astype(np.float64), (2,), False) is NotImplemented
+    assert jit.sum(a[..., :0], (2,), False) is NotImplemented
+
+
 @both_dtypes
 def test_a_sum_over_leading_dimensions_is_that_of_numpy(dtype: str) -> None:
     for shape in ((3, 4, 5), (2, 3, 2, 40), (0, 2, 3), (2, 3, 0)):
