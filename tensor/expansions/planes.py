@@ -81,9 +81,9 @@ class _Convolution:
         )
 
     def inputs(self, a: Array) -> Array:
-        *_, channels, height, width = self.input_shape
-        planes = a.reshape(-1, self.groups, 1, channels // self.groups, height, width)
-        return _seen(planes, self.places)
+        *batch, channels, height, width = self.input_shape
+        shape = (math.prod(batch), self.groups, 1, channels // self.groups, height, width)
+        return _seen(a.reshape(shape), self.places)
 
     def weights(self, weight: Array) -> Array:
         outputs, each, *taps = self.weight_shape
@@ -91,8 +91,8 @@ class _Convolution:
         return weight.reshape(shape)
 
     def outputs(self, g: Array) -> Array:
-        *_, outputs, height, width = self.out_shape
-        shape = (-1, self.groups, outputs // self.groups, 1, height, width, 1, 1)
+        *batch, outputs, height, width = self.out_shape
+        shape = (math.prod(batch), self.groups, outputs // self.groups, 1, height, width, 1, 1)
         return g.reshape(shape)
 
 

@@ -198,6 +198,8 @@ def _convolution(d: Draft, i: int) -> tuple[int, int, dict[str, Any]] | None:
     """The input, a weight, and how it moves; the given value is the one or the other."""
     i = _planes(d, i)
     shape = d.data[i].shape
+    if not shape[-3]:  # PyTorch's results are of another shape then
+        return None
     attrs: dict[str, Any] = {
         "stride": d.choose([1, 1, 2, (2, 1)]),
         "padding": d.choose([0, 0, 1, (0, 1)]),
@@ -206,7 +208,7 @@ def _convolution(d: Draft, i: int) -> tuple[int, int, dict[str, Any]] | None:
     if d.chance(0.3) and len(shape) == 4 and max(shape[2:]) <= 3:  # as the weight
         planes = d.other((1, shape[1], min(shape[2] + 1, 3), min(shape[3] + 1, 3)))
         return planes, i, attrs | {"dilation": 1}
-    groups = shape[-3] if d.chance(0.3) and shape[-3] else 1
+    groups = shape[-3] if d.chance(0.3) else 1
     taps = [d.integer(1, min(n, 2) + 1) for n in shape[-2:]]
     weight = d.other((groups * d.integer(1, 3), shape[-3] // groups, *taps))
     return i, weight, attrs | {"groups": groups}

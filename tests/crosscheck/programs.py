@@ -176,8 +176,9 @@ def special(step: Step, operands: Sequence[Value]) -> Value:
         case "hook":
             a = a * 1.0
             factor = step.attrs["factor"]
-            # PyTorch calls hooks with None where a convolution's second derivative is none.
-            a.register_hook(lambda g: None if g is None else g * factor)
+            # PyTorch calls hooks with None where a convolution's second derivative is none, and
+            # makes a float64 of a cumprod's.
+            a.register_hook(lambda g: None if g is None else (g * factor).to(g.dtype))
         case "put_":
             a[step.attrs["index"]] = others[0]
         case "fill_":

@@ -127,4 +127,14 @@ REGRESSIONS: Final[dict[str, Program]] = {
         outputs=(3,),
         seed=10,
     ),
+    "a hook on a number whose cumulative product is taken": Program(
+        leaves=(Leaf((), (2.8125,)),),
+        steps=(
+            Step("hook", (0,), {"factor": 0.5}),
+            Step("abs", (1,)),
+            Step("cumprod", (2,), {"dim": 0}),
+        ),
+        outputs=(3,),
+        seed=12,
+    ),
 }

@@ -338,3 +338,10 @@ def test_a_custom_op_is_refused_by_name() -> None:
             scalarize(cubed(leaf(2)))
     finally:
         unregister("cubed")
+
+
+def test_a_convolution_of_no_channels_is_a_sum_of_nothing() -> None:
+    x, weight = Tensor(np.zeros((1, 0, 2, 3))), Tensor(np.zeros((2, 0, 2, 2)), requires_grad=True)
+    scalar = scalarize(lambda: tensor.nn.functional.conv2d(x, weight))()
+    assert np.asarray(scalar.output, object).shape == (1, 2, 1, 2)
+    assert [v.data for v in np.asarray(scalar.output, object).flat] == [0, 0, 0, 0]
