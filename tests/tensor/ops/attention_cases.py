@@ -51,6 +51,8 @@ def _samples(value: bool) -> tuple[Sample, ...]:
         ((2, 3), 1, 1, True, {}),
         ((0, 3), 4, 2, False, {}),
         ((2, 0), 4, 2, False, {}),
+        ((2, 3), 4, 1, False, {}),
+        ((2, 3), 4, 0, False, {}),
     ]
     samples = []
     for lead, keys, width, masked, attrs in rows:
