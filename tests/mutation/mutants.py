@@ -1,9 +1,9 @@
 """Mutants: copies of a source that differ in one place, by the operators of cosmic-ray."""
 
 from __future__ import annotations
+import __future__
 
 import ast
-import hashlib
 import itertools
 import re
 import warnings
@@ -30,17 +30,20 @@ class Mutant:
     occurrence: int
     place: str  # what stands there
     text: str  # the line as it is in the mutant
-    source: str  # the whole mutant
+    first: int  # the line at which the outermost statement around it begins
+    statement: str  # that statement
+    mutated: str  # and as it is in the mutant
 
     @property
     def key(self) -> str:
         """What tells it from all others."""
         return f"{self.path}:{self.line}:{self.column} {self.operator} {self.occurrence}"
 
-    @property
-    def digest(self) -> str:
-        """What its source is, in short."""
-        return hashlib.sha256(self.source.encode()).hexdigest()
+    def within(self, source: str) -> str:
+        """The whole of the mutant, from that of the original."""
+        lines = source.splitlines(keepends=True)
+        ahead = "".join(lines[: self.first - 1])
+        return ahead + self.mutated + source[len(ahead) + len(self.statement) :]
 
 
 class Offer(NamedTuple):
@@ -53,11 +56,12 @@ class Offer(NamedTuple):
     text: str
 
 
-def compiled(source: str, path: str) -> CodeType:
-    """The code of a module, without the warnings that a mutant gives rise to."""
-    with warnings.catch_warnings():
+def compiled(text: str, path: str, first: int = 1) -> CodeType:
+    """The code of a module, or of a statement that begins at some line of it."""
+    with warnings.catch_warnings():  # a mutant gives rise to some
         warnings.simplefilter("ignore")
-        return compile(source, path, "exec", dont_inherit=True)
+        tree = ast.increment_lineno(ast.parse(text), first - 1)
+        return compile(tree, path, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
 
 
 class _WithoutTypes(ast.NodeTransformer):
@@ -96,10 +100,7 @@ def mutants(path: str, source: str, left_out: Counter[str]) -> Iterator[Mutant]:
     starts = [_first_line(node) for node in ast.parse(source).body]
     # One statement at a time: each mutant is parsed again, and a whole file would take too long.
     for start, stop in itertools.pairwise([*starts, len(lines) + 1]):
-        ahead, text, behind = (
-            "".join(part)
-            for part in (lines[: start - 1], lines[start - 1 : stop - 1], lines[stop - 1 :])
-        )
+        text = "".join(lines[start - 1 : stop - 1])
         own = text.splitlines()
         for offer in _distinct(text, offered(text), left_out):
             (line, column), (end_line, end) = offer.where, offer.until
@@ -111,7 +112,9 @@ def mutants(path: str, source: str, left_out: Counter[str]) -> Iterator[Mutant]:
                 occurrence=offer.occurrence,
                 place=own[line - 1][column : end if end_line == line else None],
                 text=_changed(own, offer.text.splitlines(), line),
-                source=ahead + offer.text + behind,
+                first=start,
+                statement=text,
+                mutated=offer.text,
             )
 
 

@@ -22,7 +22,16 @@ from typing import Any
 from tests.mutation.mutants import compiled
 from tests.structure import ROOT
 
-__all__ = ["Entered", "Instead", "import_instead", "living", "parts", "planted", "within_functions"]
+__all__ = [
+    "Entered",
+    "Instead",
+    "import_instead",
+    "living",
+    "parts",
+    "planted",
+    "planted_whole",
+    "within_functions",
+]
 
 Living = dict[object, list[FunctionType]]
 
@@ -78,18 +87,22 @@ def living(paths: Sequence[str]) -> Living:
     return found
 
 
-def planted(path: str, source: str, mutant: str, functions: Living) -> set[CodeType]:
-    """Exchange the code of living functions for that of the mutant; what was put there.
+def planted(before: CodeType, after: CodeType, functions: Living) -> set[CodeType]:
+    """Exchange the code of living functions where it differs; what was put there."""
+    return _exchanged(list(parts(before, after) or ()), functions)
 
-    With a mutant that is the source itself every function of the file is given new code.
-    """
-    before, after = (compiled(text, str(ROOT / path)) for text in (source, mutant))
-    pairs = list(parts(before, after) or ()) if source != mutant else list(_all(before, after))
+
+def planted_whole(code: CodeType, again: CodeType, functions: Living) -> set[CodeType]:
+    """Exchange the code of every living function of a module for the same, compiled again."""
+    return _exchanged(list(_all(code, again)), functions)
+
+
+def _exchanged(pairs: list[tuple[CodeType, CodeType]], functions: Living) -> set[CodeType]:
     put = set()
     for old, new in pairs:
         for function in functions.get(_place(old), ()):
             function.__code__ = new
-            put |= {new, *(b for a, b in pairs if b in _inner(new))}
+            put |= {new, *(b for _, b in pairs if b in _inner(new))}
     return put
 
 

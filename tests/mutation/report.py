@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -144,6 +145,10 @@ def section(summary: Mapping[str, Any], survivors: Sequence[Mutant]) -> str:
     return "\n".join(lines)
 
 
+def _short(mutant: Mutant, source: str) -> str:
+    return hashlib.sha256(mutant.within(source).encode()).hexdigest()[:16]
+
+
 def publish(survey: Survey, out: Path) -> dict[str, Any]:
     """Write the results, and return the figures."""
     found = survey.findings()
@@ -160,7 +165,7 @@ def publish(survey: Survey, out: Path) -> dict[str, Any]:
             why = "" if f.is_killed else reason(m)
             what = (m.path, m.line, m.column, m.operator, m.place, m.text)
             became = (f.outcome, f.killed_by, f.way, f.ran, f.tests, f.seconds)
-            table.writerow([*what, *became, m.digest[:16], why])
+            table.writerow([*what, *became, _short(m, survey.sources[m.path]), why])
     (out / "mutation.json").write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
     page = out / "proof.md"
     text = page.read_text("utf-8") if page.exists() else "# Proof\n"

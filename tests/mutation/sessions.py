@@ -30,6 +30,8 @@ from tests.structure import ROOT
 
 __all__ = ["Ran", "Session", "digest_of", "forked", "main", "traced"]
 
+CLOCKS: Final = (signal.SIGPROF, signal.SIGALRM)
+WAITING: Final = 40  # times as long as it may compute a fork may take by the clock on the wall
 MEMORY: Final = 4 << 30  # bytes that a fork may have beyond what it began with
 
 
@@ -112,11 +114,11 @@ def forked(
     work: Callable[[Any], Mapping[str, Any]],
     patience: Callable[[Any], float],
     workers: int,
-) -> Iterator[tuple[Any, dict[str, Any] | None, float]]:
+) -> Iterator[tuple[Any, dict[str, Any] | str, float]]:
     """Do each job in a fork, several at a time: the job, its result and how long it took.
 
-    The result is None if the process did not live to give one: it took longer than ``patience``
-    says, or was ended by what it did.
+    In the place of a result stands "timeout", if the process computed for longer than
+    ``patience`` says, or "died", if it was ended by what it did.
     """
     gc.collect()
     gc.freeze()
@@ -145,13 +147,19 @@ def forked(
         with open(reading, encoding="utf-8") as file:
             text = file.read()
         took = time.perf_counter() - begun
-        yield job, json.loads(text) if status == 0 and text else None, took
+        if status == 0 and text:
+            yield job, json.loads(text), took
+        else:
+            late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in CLOCKS
+            yield job, "timeout" if late else "died", took
 
 
 def _bounded(seconds: float) -> None:
     """Give this process so much time, and not all the memory of the machine."""
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    for clock in CLOCKS:
+        signal.signal(clock, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, seconds)  # of computing, however busy the machine is
+    signal.setitimer(signal.ITIMER_REAL, WAITING * seconds)  # it may also wait for ever
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
     limit = pages * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any, Final
 
 from tqdm import tqdm
@@ -89,7 +90,6 @@ class Survey:
         self.checks = Kept(folder / "controls.jsonl")
         self.all_tests = digest(*TESTS)
         self.sources = {path: (ROOT / path).read_text("utf-8") for path in files}
-        self.codes = {path: compiled(text, path) for path, text in self.sources.items()}
         self.left_out: Counter[str] = Counter()
         self.total: Counter[str] = Counter()
         self.mutants: list[Mutant] = []
@@ -97,6 +97,7 @@ class Survey:
             found = in_turns([*mutants(path, self.sources[path], self.left_out)])
             self.total[path] = len(found)
             self.mutants += found[:each]
+        self.mutants = in_turns(self.mutants)  # so that every file has its share early on
         self.ways = {mutant.key: self.way(mutant) for mutant in self.mutants}
 
     def findings(self) -> dict[str, Finding]:
@@ -121,24 +122,20 @@ class Survey:
 
     def way(self, mutant: Mutant) -> str:
         """How a mutant is planted."""
-        code = compiled(mutant.source, mutant.path)
-        inside = planting.within_functions(self.codes[mutant.path], code)
-        return "in place" if inside else "imported"
+        return "in place" if planting.within_functions(*codes(mutant)) else "imported"
 
     def note(
         self,
         mutant: Mutant,
-        found: dict[str, Any] | None,
+        found: dict[str, Any] | str,
         took: float,
-        patience: float,
         way: str,
         budget: float,
     ) -> None:
-        """Keep what was found of a mutant; nothing is found of one that ended its process."""
+        """Keep what was found of a mutant, or how its process ended before anything was."""
         by_file = ""
-        if found is None:
-            found = {"killed_by": "", "ran": True, "tests": 0}
-            outcome = "timeout" if took >= patience else "died"
+        if isinstance(found, str):
+            outcome, found = found, {"killed_by": "", "ran": True, "tests": 0}
         elif found["killed_by"]:
             outcome, by_file = "killed", digest_of(found["killed_by"])
         else:
@@ -167,9 +164,7 @@ class Survey:
             return choice.chosen(choice.tests(mutant.path, mutant.line, whole=False), budget)
 
         def work(mutant: Mutant, tests: list[str]) -> dict[str, Any]:
-            source = self.sources[mutant.path]
-            put = planting.planted(mutant.path, source, mutant.source, living)
-            return tried(session, tests, put)
+            return tried(session, tests, planting.planted(*codes(mutant), living))
 
         for budget in budgets:
             self.round("in place", budget, choice, pick, work)
@@ -193,7 +188,7 @@ class Survey:
         done = forked(left, lambda m: work(m, picked[m.key]), patience, self.jobs)
         name = f"{way}, {budget:g} s of tests"
         for mutant, found, took in self.shown(done, len(left), name):
-            self.note(mutant, found, took, patience(mutant), way, budget)
+            self.note(mutant, found, took, way, budget)
 
     def shown(self, what: Iterable[Any], total: int, name: str) -> Iterable[Any]:
         """A bar of progress."""
@@ -222,7 +217,7 @@ class Survey:
         ]
         done = forked(parts, work, lambda tests: 1800, self.jobs)
         for tests, found, _ in self.shown(done, len(parts), "which lines the tests run"):
-            if found is None:
+            if isinstance(found, str):
                 raise RuntimeError(f"the tests from {tests[0]} to {tests[-1]} end the process")
 
     def controls_in_place(
@@ -231,8 +226,8 @@ class Survey:
         """The source itself, compiled anew and put in every function, must survive all tests."""
 
         def work(path: str) -> dict[str, Any]:
-            source = self.sources[path]
-            put = planting.planted(path, source, source, living)
+            code, again = (compiled(self.sources[path], str(ROOT / path)) for _ in range(2))
+            put = planting.planted_whole(code, again, living)
             tests: dict[str, None] = {}
             for mutant in self.mutants:
                 if mutant.path == path:
@@ -253,7 +248,7 @@ class Survey:
         for path, found, took in self.shown(
             forked(paths, work, lambda path: 1800, self.jobs), len(paths), name
         ):
-            if found is None or bool(found["killed_by"]) != wanted or not found["ran"]:
+            if isinstance(found, str) or bool(found["killed_by"]) != wanted or not found["ran"]:
                 raise RuntimeError(f"control: {name}: {path}: {found}")
             self.checks.add(Control(name, path, self.all_tests, found, round(took, 2)))
 
@@ -294,7 +289,7 @@ class Survey:
             return picked(mutant.path, mutant.line, budget)
 
         def work(mutant: Mutant, tests: list[str]) -> dict[str, Any]:
-            return alone(mutant.path, mutant.source, tests)
+            return alone(mutant.path, mutant.within(self.sources[mutant.path]), tests)
 
         for budget in budgets:
             self.round("imported", budget, choice, pick, work)
@@ -315,6 +310,13 @@ def _may_be_killed(finding: Finding, budget: float) -> bool:
     return not finding.is_killed and finding.budget < budget
 
 
+def codes(mutant: Mutant) -> tuple[CodeType, CodeType]:
+    """The code of the statement around a mutation, without it and with it."""
+    path, texts = str(ROOT / mutant.path), (mutant.statement, mutant.mutated)
+    before, after = (compiled(text, path, mutant.first) for text in texts)
+    return before, after
+
+
 def tried(session: Session, tests: Iterable[str], put: set[Any]) -> dict[str, Any]:
     """Run tests of a process with a mutant in it."""
     entered = planting.Entered(put)
@@ -327,9 +329,9 @@ def in_turns(found: Sequence[Mutant]) -> list[Mutant]:
     """Mutants in a random order in which every place has its first before any has its second."""
     shuffled = list(found)
     random.Random(SEED).shuffle(shuffled)
-    turns: Counter[tuple[int, int]] = Counter()
+    turns: Counter[tuple[str, int, int]] = Counter()
     ranked = []
     for mutant in shuffled:
-        ranked.append((turns[mutant.line, mutant.column], mutant))
-        turns[mutant.line, mutant.column] += 1
+        ranked.append((turns[mutant.path, mutant.line, mutant.column], mutant))
+        turns[mutant.path, mutant.line, mutant.column] += 1
     return [mutant for _, mutant in sorted(ranked, key=lambda pair: pair[0])]

@@ -52,7 +52,7 @@ def test_what_has_no_meaning_of_its_own_is_left_out_and_counted(
     left_out: Counter[str] = Counter()
     (found,) = mutants.mutants("a.py", source, left_out)
     assert (found.operator, found.line, found.place) == ("ReplaceComparisonOperator_Eq_Lt", 5, "==")
-    assert found.source == source.replace("==", "<")
+    assert found.within(source) == source.replace("==", "<")
     assert found.text == "return a < math.pi"
     assert sorted(left_out.values()) == [1, 1, 1, 1]
 
@@ -60,11 +60,11 @@ def test_what_has_no_meaning_of_its_own_is_left_out_and_counted(
 def mutant(old: str, new: str, source: str = SOURCE, path: str = PATH) -> Mutant:
     assert source.count(old) == 1
     line = source[: source.index(old)].count("\n") + 1
-    return Mutant(path, line, 0, "Test", 0, old, new, source.replace(old, new))
+    return Mutant(path, line, 0, "Test", 0, old, new, 1, source, source.replace(old, new))
 
 
 def test_every_place_has_a_mutant_before_any_has_two() -> None:
-    found = [Mutant(PATH, n // 3, 0, "Test", n, "", "", "") for n in range(12)]
+    found = [Mutant(PATH, n // 3, 0, "Test", n, "", "", 1, "", "") for n in range(12)]
     ordered = survey.in_turns(found)
     assert sorted(m.occurrence for m in ordered) == [*range(12)]
     for turn in range(3):
@@ -87,10 +87,13 @@ class Class:
 """
 
 
-def of_small(source: str = SMALL) -> types.ModuleType:
+def code(source: str) -> types.CodeType:
+    return compiled(source, str(ROOT / "small.py"))
+
+
+def of_small() -> types.ModuleType:
     module = types.ModuleType("small")
-    loader = planting.Instead(ROOT / "small.py", source)
-    loader.exec_module(module)
+    planting.Instead(ROOT / "small.py", SMALL).exec_module(module)
     return module
 
 
@@ -106,26 +109,38 @@ def of_small(source: str = SMALL) -> types.ModuleType:
 def test_what_runs_at_import_is_told_from_what_is_in_functions(
     old: str, new: str, inside: bool
 ) -> None:
-    before, after = compiled(SMALL, "small.py"), compiled(SMALL.replace(old, new), "small.py")
-    assert planting.within_functions(before, after) is inside
+    assert planting.within_functions(code(SMALL), code(SMALL.replace(old, new))) is inside
+
+
+def test_a_statement_is_compiled_as_where_it_stands() -> None:
+    start = SMALL.index("class")
+    first = SMALL[:start].count("\n") + 1
+    module = of_small()
+    before, after = (
+        compiled(text, str(ROOT / "small.py"), first)
+        for text in (SMALL[start:], SMALL[start:].replace("k * 2", "k * 3"))
+    )
+    planting.planted(before, after, planting.living(["small.py"]))
+    assert module.Class().method() == [0, 3, 6]
 
 
 def test_the_code_of_living_functions_is_exchanged_also_of_those_made_by_others() -> None:
     module = of_small()
     made = module.outer()
     functions = planting.living(["small.py"])
-    put = planting.planted("small.py", SMALL, SMALL.replace("x + n", "x - n"), functions)
+    put = planting.planted(code(SMALL), code(SMALL.replace("x + n", "x - n")), functions)
     assert (made(5), module.outer()(5)) == (4, 4)
     assert made.__code__ in put and module.Class.method.__code__ not in put
     assert module.Class().method() == [0, 2, 4]
-    put = planting.planted("small.py", SMALL, SMALL.replace("k * 2", "k * 3"), functions)
+    put = planting.planted(code(SMALL), code(SMALL.replace("k * 2", "k * 3")), functions)
     assert module.Class().method() == [0, 3, 6]
 
 
 def test_the_source_itself_gives_every_function_new_code() -> None:
     module = of_small()
     before = module.Class.method.__code__
-    planting.planted("small.py", SMALL, SMALL, planting.living(["small.py"]))
+    put = planting.planted_whole(code(SMALL), code(SMALL), planting.living(["small.py"]))
+    assert module.Class.method.__code__ in put
     assert module.Class.method.__code__ is not before
     assert module.Class().method() == [0, 2, 4]
 
@@ -172,7 +187,7 @@ def test_tests_are_those_that_run_the_statement_the_quickest_of_each_kind_first(
 # Running
 
 
-def test_a_fork_that_takes_too_long_or_dies_has_no_result_and_the_others_have() -> None:
+def test_a_fork_that_takes_too_long_or_dies_says_so_and_the_others_have_results() -> None:
     def work(job: str) -> dict[str, str]:
         if job == "dies":
             os._exit(7)
@@ -185,7 +200,7 @@ def test_a_fork_that_takes_too_long_or_dies_has_no_result_and_the_others_have() 
 
     jobs = ["a", "loops", "dies", "b"]
     found = {job: result for job, result, _ in sessions.forked(jobs, work, patience, 2)}
-    assert found == {"a": {"job": "a"}, "loops": None, "dies": None, "b": {"job": "b"}}
+    assert found == {"a": {"job": "a"}, "loops": "timeout", "dies": "died", "b": {"job": "b"}}
 
 
 # Each in small: what is tried, in place or imported, is what the keys say.
@@ -203,7 +218,8 @@ def mutants(path, source, left_out):
         old, new = pair.split(" -> ")
         assert source.count(old) == 1, old
         line = source[: source.index(old)].count("\\n") + 1
-        yield Mutant(path, line, number, "Test", 0, old, new, source.replace(old, new))
+        mutated = source.replace(old, new)
+        yield Mutant(path, line, number, "Test", 0, old, new, 1, source, mutated)
 
 survey.mutants = mutants
 found = survey.Survey([PATH], None, 1, Path(state), progress=False)
@@ -269,8 +285,8 @@ def test_survivors_are_listed_with_their_reasons_and_tried_again_when_tests_chan
     killed, survivor = sorted(found.mutants, key=lambda m: m.place, reverse=True)
     assert {m.key for m in found.left(1.0, "in place")} == {killed.key, survivor.key}
     test = "tests/micro/test_optim.py::test_a"
-    found.note(killed, {"killed_by": test, "ran": True, "tests": 3}, 0.1, 10, "in place", 1.0)
-    found.note(survivor, {"killed_by": "", "ran": True, "tests": 9}, 0.1, 10, "in place", 1.0)
+    found.note(killed, {"killed_by": test, "ran": True, "tests": 3}, 0.1, "in place", 1.0)
+    found.note(survivor, {"killed_by": "", "ran": True, "tests": 9}, 0.1, "in place", 1.0)
     assert found.left(1.0, "in place") == []
     assert found.left(2.0, "in place") == [survivor]
     monkeypatch.setattr(report, "reason", lambda mutant: "")
@@ -287,12 +303,12 @@ def test_survivors_are_listed_with_their_reasons_and_tried_again_when_tests_chan
     assert found.left(1.0, "in place") == [survivor]
 
 
-def test_a_mutant_without_a_result_ran_out_of_time_or_died(
+def test_a_mutant_that_ends_its_process_is_noticed_by_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = survey_of(tmp_path, monkeypatch)
-    for one, took in zip(found.mutants, (10.5, 0.5), strict=True):
-        found.note(one, None, took, 10.0, "in place", 1.0)
+    for one, end in zip(found.mutants, ("timeout", "died"), strict=True):
+        found.note(one, end, 0.5, "in place", 1.0)
     assert [f.outcome for f in found.findings().values()] == ["timeout", "died"]
     assert found.left(9.0, "in place") == []
 
