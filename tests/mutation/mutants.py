@@ -56,12 +56,12 @@ class Offer(NamedTuple):
     text: str
 
 
-def compiled(text: str, path: str, first: int = 1) -> CodeType:
-    """The code of a module, or of a statement that begins at some line of it."""
-    with warnings.catch_warnings():  # a mutant gives rise to some
+def compiled(text: str, path: str) -> CodeType:
+    """The code of a module, without the warnings that a mutant gives rise to."""
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tree = ast.increment_lineno(ast.parse(text), first - 1)
-        return compile(tree, path, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+        flag = __future__.annotations.compiler_flag  # also for one statement of a module
+        return compile(text, path, "exec", flag, dont_inherit=True)
 
 
 class _WithoutTypes(ast.NodeTransformer):

@@ -21,12 +21,209 @@ class Reason(NamedTuple):
     why: str
 
 
+_ELEMENTWISE: Final = "tensor/rules/elementwise.py"
+_FUSED: Final = "tensor/rules/fused.py"
+_INDEXING: Final = "tensor/rules/indexing.py"
+_LINALG: Final = "tensor/rules/linalg.py"
+_REDUCTION: Final = "tensor/rules/reduction.py"
+_FLAT: Final = "tensor/optim/_flat.py"
+_PLACEHOLDER: Final = "equivalent: the number stands where another one is chosen, and is finite too"
+_TIE: Final = "equivalent: equal operands were dealt with before"
+_NO_0D: Final = "equivalent: an operand of a product has a dimension"
+_SLOWER: Final = "speed: the general way gives the same"
+
+# Of these every file has some.
+EVERYWHERE: Final = {
+    r".*\bstrict=False.*": "equivalent: the lengths agree; strict would say so if they did not",
+}
+
 REASONS: Final = [
     Reason(
         "micro/optim.py",
         "if self.momentum == 0:",
         r"if self\.momentum <= 0:",
         "equivalent: momentum is at least 0",
+    ),
+    Reason(
+        "micro/optim.py",
+        'self.dampening: float = self._real("dampening", dampening, least=-fields.inf)',
+        r".*least=not fields\.inf\)",
+        "not wanted: a negative dampening is let through, as in PyTorch, but nobody relies on it",
+    ),
+    Reason(
+        "tensor/rules/attention.py",
+        "return xp.reshape(xp.sum(scores, repeated, True), shape) if repeated else scores",
+        r".*repeated, False.*",
+        "equivalent: the sum is reshaped",
+    ),
+    Reason(
+        "tensor/rules/convolution.py",
+        "bias=lambda xp, g: xp.sum(g, (0, -2, -1) if len(g.shape) == 4 else (-2, -1)),",
+        r".*(\(0, \+?2, -1\)|(== 5|> 4|>= 4) else).*",
+        "equivalent: of 4 dimensions -2 is 2; what is not summed here is summed by the engine",
+    ),
+    Reason(
+        _ELEMENTWISE,
+        "return g * xp.where(b == 0, 0.0, b * xp.pow(a, xp.where(b == 0, 1.0, b - 1)))",
+        r".*b == 0, [02]\.0, b - 1.*",
+        _PLACEHOLDER,
+    ),
+    Reason(
+        _ELEMENTWISE,
+        "flat = (a == 0) * (b >= 0)",
+        r"flat = \(a == 0\) & \(b >= 0\)",
+        "equivalent: of truth values the product is the conjunction",
+    ),
+    Reason(
+        _ELEMENTWISE,
+        "return g * xp.where(flat, 0.0, out * xp.log(xp.where(flat, 1.0, a)))",
+        r".*xp\.where\(flat, 2\.0, a\).*",
+        _PLACEHOLDER,
+    ),
+    Reason(
+        _ELEMENTWISE,
+        'vjp("relu", a=lambda xp, g, out: xp.where(out <= 0, 0.0, g))',
+        r".*out == 0.*",
+        "equivalent: no result of relu is below 0",
+    ),
+    Reason(
+        _ELEMENTWISE,
+        'if approximate == "tanh":',
+        r'if approximate >= "tanh":',
+        "equivalent: the other word is 'none'",
+    ),
+    Reason(
+        _ELEMENTWISE,
+        "near = xp.clip(a, -10.0, 10.0)  # beyond, t is -1 or 1, and powers of a might overflow",
+        r"near = xp\.clip\(a, -( 11| 9|10)\.0, (9|10|11)\.0\).*",
+        "equivalent: t is -1 or 1 to the last bit from 9 on",
+    ),
+    *(
+        Reason(_ELEMENTWISE, line, r".*(<=|>=).*", _TIE)
+        for line in (
+            "a=lambda xp, g, a, b: xp.where(a == b, g / 2, xp.where(a < b, 0.0, g)),",
+            "b=lambda xp, g, a, b: xp.where(a == b, g / 2, xp.where(b < a, 0.0, g)),",
+            "a=lambda xp, g, a, b: xp.where(a == b, g / 2, xp.where(a > b, 0.0, g)),",
+            "b=lambda xp, g, a, b: xp.where(a == b, g / 2, xp.where(b > a, 0.0, g)),",
+        )
+    ),
+    Reason(
+        _FUSED,
+        "count = math.prod(a_shape) / a_shape[1] if a_shape[1] else 1",
+        r".*(else [02]|//.*)",
+        "equivalent: without channels there is no element; the product is a multiple of a factor",
+    ),
+    Reason(
+        _INDEXING,
+        "k for k, n in enumerate(g.shape) if k < extra or (shape[k - extra] == 1 and n != 1)",
+        r".*n (!= 0|>= 1|> 1)\)",
+        "equivalent: a sum over one element changes nothing",
+    ),
+    Reason(
+        _INDEXING,
+        "g = xp.sum(g, dims, True) if dims else g",
+        r".*dims, False.*",
+        "equivalent: the sum is reshaped",
+    ),
+    Reason(
+        _INDEXING,
+        "if tuple(g.shape) == tuple(src_shape):",
+        r"if tuple\(g\.shape\) >=? tuple\(src_shape\):",
+        _SLOWER,
+    ),
+    Reason(
+        _LINALG,
+        "if len(b_shape) == 1:  # (..., m, k) @ (k) or (k) @ (k)",
+        r".*<= 1.*",
+        _NO_0D,
+    ),
+    Reason(
+        _LINALG,
+        "return g * b if len(a_shape) == 1 else xp.unsqueeze(g, -1) * b",
+        r".*(< 1|<= 1|== 0).*",
+        "equivalent: where g is one number a dimension of length 1 changes nothing",
+    ),
+    Reason(
+        _LINALG,
+        "if len(a_shape) == 1:  # (k) @ (..., k, n) or (k) @ (k)",
+        r".*<= 1.*",
+        _NO_0D,
+    ),
+    Reason(
+        _LINALG,
+        "return g * a if len(b_shape) == 1 else xp.unsqueeze(a, -1) * xp.unsqueeze(g, -2)",
+        r".*(<= 1|\(a, \+1\)|\(a, 1\)).*",
+        "equivalent: an operand of a product has a dimension, and a row has one alone",
+    ),
+    Reason(_LINALG, "if len(b_shape) == 1:  # (..., m, k) @ (k)", r".*<= 1.*", _NO_0D),
+    Reason(
+        _LINALG,
+        "if len(b_shape) == 2:  # one product for all batches, not one for each",
+        r".*(== 1|< 2|<= 2).*",
+        "speed: one product for each batch, summed by the engine, is the same",
+    ),
+    Reason(
+        _LINALG,
+        'return anchored(xp, g, out) if activation == "relu" else g',
+        r".*[<>]=.*",
+        "equivalent: what depends on out already may be tied to it once more",
+    ),
+    Reason(
+        _REDUCTION,
+        "return spread(xp, g / max(count(a_shape, dim), 1), a_shape, dim, keepdim)",
+        r".*, 0\), a_shape.*",
+        "equivalent: it matters where there is no element",
+    ),
+    Reason(_REDUCTION, "still = out == 0", r"still = out <= 0", "equivalent: none is negative"),
+    Reason(
+        _REDUCTION,
+        "return xp.reshape(row * g, a_shape)",
+        r".*row . g.*|.*row .. g.*",
+        "equivalent: there is no element",
+    ),
+    Reason(
+        _REDUCTION,
+        "return xp.cat([filler, kept] if by > 0 else [kept, filler], dim)",
+        r".*by >= 0.*",
+        "equivalent: nothing is moved by 0 places",
+    ),
+    *(
+        Reason(_REDUCTION, line, r".*-reach, -? ?1\.0\)", "equivalent: the other factor is 0 there")
+        for line in (
+            "s = s + factor * _shifted(xp, s, dim, -reach, 0.0)",
+            "factor = factor * _shifted(xp, factor, dim, -reach, 0.0)",
+        )
+    ),
+    Reason(_REDUCTION, "if p == 2:", r"if p (==|<=|<) 1:|if p < 2:", _SLOWER),
+    Reason(
+        _REDUCTION,
+        "share = xp.exp(a - xp.where(total == -math.inf, 0.0, total))",
+        r".*, -?1\.0, total.*",
+        "equivalent: -inf less any number is -inf",
+    ),
+    Reason(
+        _FLAT,
+        "self._idle = 0, 0",
+        r"self\._idle = .*",
+        "equivalent: ``rest`` is called before anything asks",
+    ),
+    Reason(
+        _FLAT,
+        "return self._references() == self._idle",
+        r".*<=.*",
+        "equivalent: fewer references than at rest there cannot be",
+    ),
+    Reason(
+        _FLAT,
+        "dtype = params[0].dtype",
+        r"dtype = params\[ ?-?1\]\.dtype",
+        "equivalent: all are of one dtype",
+    ),
+    Reason(
+        _FLAT,
+        "if tensor is None or tensor.data is place:",
+        r".*None and .*",
+        "equivalent: it has a gradient, and a place fits itself",
     ),
 ]
 
@@ -38,6 +235,9 @@ def _lines(path: str) -> list[str]:
 
 def reason(mutant: Mutant) -> str:
     """Why no test can notice a mutant, or "" if that is not known."""
+    for becomes, why in EVERYWHERE.items():
+        if re.fullmatch(becomes, mutant.text):
+            return why
     line = _lines(mutant.path)[mutant.line - 1]
     for path, text, becomes, why in REASONS:
         if (path, text) == (mutant.path, line) and re.fullmatch(becomes, mutant.text):

@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import CodeType
 from typing import Any, Final
 
 from tqdm import tqdm
@@ -90,6 +89,7 @@ class Survey:
         self.checks = Kept(folder / "controls.jsonl")
         self.all_tests = digest(*TESTS)
         self.sources = {path: (ROOT / path).read_text("utf-8") for path in files}
+        self.codes = {p: compiled(text, str(ROOT / p)) for p, text in self.sources.items()}
         self.left_out: Counter[str] = Counter()
         self.total: Counter[str] = Counter()
         self.mutants: list[Mutant] = []
@@ -122,7 +122,9 @@ class Survey:
 
     def way(self, mutant: Mutant) -> str:
         """How a mutant is planted."""
-        return "in place" if planting.within_functions(*codes(mutant)) else "imported"
+        # The statement will do: what surrounds it is the same.
+        before, after = (compiled(text, mutant.path) for text in (mutant.statement, mutant.mutated))
+        return "in place" if planting.within_functions(before, after) else "imported"
 
     def note(
         self,
@@ -164,7 +166,8 @@ class Survey:
             return choice.chosen(choice.tests(mutant.path, mutant.line, whole=False), budget)
 
         def work(mutant: Mutant, tests: list[str]) -> dict[str, Any]:
-            return tried(session, tests, planting.planted(*codes(mutant), living))
+            after = compiled(mutant.within(self.sources[mutant.path]), str(ROOT / mutant.path))
+            return tried(session, tests, planting.planted(self.codes[mutant.path], after, living))
 
         for budget in budgets:
             self.round("in place", budget, choice, pick, work)
@@ -226,8 +229,8 @@ class Survey:
         """The source itself, compiled anew and put in every function, must survive all tests."""
 
         def work(path: str) -> dict[str, Any]:
-            code, again = (compiled(self.sources[path], str(ROOT / path)) for _ in range(2))
-            put = planting.planted_whole(code, again, living)
+            again = compiled(self.sources[path], str(ROOT / path))
+            put = planting.planted_whole(self.codes[path], again, living)
             tests: dict[str, None] = {}
             for mutant in self.mutants:
                 if mutant.path == path:
@@ -308,13 +311,6 @@ class Control:
 
 def _may_be_killed(finding: Finding, budget: float) -> bool:
     return not finding.is_killed and finding.budget < budget
-
-
-def codes(mutant: Mutant) -> tuple[CodeType, CodeType]:
-    """The code of the statement around a mutation, without it and with it."""
-    path, texts = str(ROOT / mutant.path), (mutant.statement, mutant.mutated)
-    before, after = (compiled(text, path, mutant.first) for text in texts)
-    return before, after
 
 
 def tried(session: Session, tests: Iterable[str], put: set[Any]) -> dict[str, Any]:

@@ -112,18 +112,6 @@ def test_what_runs_at_import_is_told_from_what_is_in_functions(
     assert planting.within_functions(code(SMALL), code(SMALL.replace(old, new))) is inside
 
 
-def test_a_statement_is_compiled_as_where_it_stands() -> None:
-    start = SMALL.index("class")
-    first = SMALL[:start].count("\n") + 1
-    module = of_small()
-    before, after = (
-        compiled(text, str(ROOT / "small.py"), first)
-        for text in (SMALL[start:], SMALL[start:].replace("k * 2", "k * 3"))
-    )
-    planting.planted(before, after, planting.living(["small.py"]))
-    assert module.Class().method() == [0, 3, 6]
-
-
 def test_the_code_of_living_functions_is_exchanged_also_of_those_made_by_others() -> None:
     module = of_small()
     made = module.outer()

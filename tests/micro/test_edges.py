@@ -1,0 +1,55 @@
+"""What defaults, conditions and comparisons with what is no number mean."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from micro import Value, ops
+from micro.optim import SGD
+from tests.micro.cases import close
+
+
+@pytest.mark.parametrize("x", [-3.0, 0.5, 19.5, 20.5])
+def test_softplus_has_pytorchs_defaults(x: float) -> None:
+    ours, theirs = Value(x), torch.tensor(x, dtype=torch.float64, requires_grad=True)
+    out, expected = ours.softplus(), torch.nn.functional.softplus(theirs)
+    out.backward()
+    expected.backward()
+    assert theirs.grad is not None
+    assert close(out.data, expected.item(), "torch")
+    assert close(ours.grad, theirs.grad.item(), "torch")
+
+
+def test_a_condition_has_the_gradient_0() -> None:
+    for truth in (1.0, 0.0):
+        condition, a, b = Value(truth), Value(2.0), Value(3.0)
+        ops.where(condition, a, b).backward()
+        assert (condition.grad, a.grad, b.grad) == (0, truth, 1 - truth)
+
+
+def test_nothing_that_is_no_number_equals_a_value() -> None:
+    assert (Value(1.0) == "1.0") is False
+    assert (Value(1.0) != "1.0") is True
+    assert ops.eq(Value(1.0), Value(1.0)) is True
+    assert ops.ne(Value(1.0), Value(1.0)) is False
+
+
+def test_a_test_of_a_value_is_a_bool() -> None:
+    for test, yes, no in (
+        (ops.isnan, math.nan, 1.0),
+        (ops.isinf, -math.inf, 1.0),
+        (ops.isfinite, 1.0, math.inf),
+    ):
+        assert test(Value(yes)) is True and test(Value(no)) is False
+
+
+def test_a_momentum_of_1_keeps_the_whole_velocity() -> None:
+    w = Value(1.0)
+    descent = SGD([w], lr=0.5, momentum=1)
+    for _ in range(3):
+        w.grad = 1.0
+        descent.step()
+    assert w.data == 1.0 - 0.5 * (1 + 2 + 3)

@@ -1,0 +1,66 @@
+"""Options and states just outside and just inside of what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensor import Tensor, optim
+
+
+def parameter(*shape: int) -> Tensor:
+    return Tensor(np.ones(shape), requires_grad=True)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
+def test_no_option_may_be_a_little_below_0(kind: str) -> None:
+    defaults = getattr(optim, kind)([parameter(2)]).defaults
+    numbers = [k for k, v in defaults.items() if type(v) in (int, float) and k != "dampening"]
+    assert {"lr", "weight_decay"} <= set(numbers)
+    for name in numbers:
+        with pytest.raises(ValueError, match="needs a number >= 0"):
+            getattr(optim, kind)([parameter(2)], **{name: -1e-3})
+
+
+@pytest.mark.parametrize("betas", [(0.9, 1.5), (1.5, 0.9), (-0.1, 0.9), (1, 0.9)])
+def test_a_beta_is_at_least_0_and_less_than_1(betas: Any) -> None:
+    with pytest.raises(ValueError, match="needs 0 <= beta < 1"):
+        optim.Adam([parameter(2)], betas=betas)
+
+
+@pytest.mark.parametrize("betas", [(), (0.9,), (0.9, 0.99, 0.999)])
+def test_there_are_two_betas(betas: Any) -> None:
+    with pytest.raises(TypeError, match="a pair of numbers"):
+        optim.Adam([parameter(2)], betas=betas)
+
+
+def test_a_gradient_of_another_shape_is_refused_also_where_the_parameter_is_in_its_place() -> None:
+    for shape in ((1,), (3,)):
+        p = parameter(2)
+        descent = optim.SGD([p])
+        p._grad = Tensor(np.ones(shape))
+        with pytest.raises(RuntimeError, match="a gradient of the optimizer has shape"):
+            descent.step()
+        assert p.tolist() == [1.0, 1.0]
+
+
+def test_a_state_of_step_0_may_be_loaded() -> None:
+    p = parameter(2)
+    descent = optim.Adam([p])
+    (p * p).sum().backward()
+    descent.step()
+    saved = descent.state_dict()
+    saved["state"][0]["step"] = 0
+    descent.load_state_dict(saved)
+    assert descent.state_dict()["state"][0]["step"] == 0
+
+
+def test_more_and_fewer_groups_than_there_are_cannot_be_loaded() -> None:
+    def optimizer(groups: int) -> optim.SGD:
+        return optim.SGD([{"params": [parameter(2)]} for _ in range(groups)])
+
+    for saved, own in ((1, 2), (2, 1)):
+        with pytest.raises(ValueError, match="different number of parameter groups"):
+            optimizer(own).load_state_dict(optimizer(saved).state_dict())
