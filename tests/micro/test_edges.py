@@ -53,3 +53,10 @@ def test_a_momentum_of_1_keeps_the_whole_velocity() -> None:
         w.grad = 1.0
         descent.step()
     assert w.data == 1.0 - 0.5 * (1 + 2 + 3)
+
+
+def test_without_decay_a_parameter_that_is_infinite_stays_so() -> None:
+    w = Value(math.inf)
+    w.grad = 1.0
+    SGD([w], lr=0.5).step()
+    assert w.data == math.inf

@@ -225,6 +225,54 @@ REASONS: Final = [
         r".*None and .*",
         "equivalent: it has a gradient, and a place fits itself",
     ),
+    Reason(
+        "tensor/kernels/optimizers.py",
+        "BLOCK: Final = 2**15",
+        r"BLOCK: Final = .*",
+        "speed: blocks of any size give the same",
+    ),
+    Reason(
+        "tensor/kernels/optimizers.py",
+        "if step == 1:",
+        r"if step <= 1:",
+        "equivalent: steps are counted from 1",
+    ),
+    Reason(
+        "tensor/rules/table.py",
+        "nowhere = xp.isnan(x) * False",
+        r"nowhere = xp\.isnan\(x\) & False",
+        "equivalent: of truth values the product is the conjunction",
+    ),
+    Reason(
+        "micro/optim.py",
+        "if len(set(self.params)) < len(self.params):",
+        r".*!=.*",
+        "equivalent: a set has no more elements than the list it is made of",
+    ),
+    Reason(
+        "micro/optim.py",
+        "if self.weight_decay != 0:",
+        r"if self\.weight_decay > 0:",
+        "equivalent: weight_decay is at least 0",
+    ),
+    Reason(
+        "tensor/optim/_optimizer.py",
+        "@functools.cache",
+        r"def _parameters.*",
+        "speed: what is remembered is the same each time",
+    ),
+    Reason(
+        "tensor/optim/_optimizer.py",
+        "first = last = age = -1",
+        r"first = last = age = - 2",
+        "equivalent: any number below 0 says that there is none yet",
+    ),
+    Reason(
+        "tensor/optim/_optimizer.py",
+        "if first >= 0:",
+        r"if first (>= ?-1|> ?-1|!= ?-1):",
+        "equivalent: a run of no parameter moves nothing",
+    ),
 ]
 
 

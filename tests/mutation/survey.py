@@ -101,23 +101,30 @@ class Survey:
         self.ways = {mutant.key: self.way(mutant) for mutant in self.mutants}
 
     def findings(self) -> dict[str, Finding]:
-        """What is known, by the mutant's key; the last word counts."""
+        """What is known, by the mutant's key; the last word counts.
+
+        A mutant that was killed by a test whose file has changed since is as one never tried.
+        """
         found = {record["key"]: Finding(**record) for record in self.known.read()}
         return {
             key: finding
             for key, finding in found.items()
-            if finding.by_file in (self.all_tests, "")
-            or (finding.is_killed and finding.by_file == digest_of(finding.killed_by))
+            if not finding.is_killed or finding.by_file in ("", digest_of(finding.killed_by))
         }
 
     def left(self, budget: float, way: str) -> list[Mutant]:
         """The mutants that may yet be killed by so many seconds of tests."""
         known = self.findings()
+
+        def may_be_killed(finding: Finding) -> bool:
+            tests_are_new = finding.by_file != self.all_tests
+            return not finding.is_killed and (finding.budget < budget or tests_are_new)
+
         return [
             mutant
             for mutant in self.mutants
             if self.ways[mutant.key] == way
-            and (mutant.key not in known or _may_be_killed(known[mutant.key], budget))
+            and (mutant.key not in known or may_be_killed(known[mutant.key]))
         ]
 
     def way(self, mutant: Mutant) -> str:
@@ -307,10 +314,6 @@ class Control:
     tests_are: str
     found: dict[str, Any]
     seconds: float
-
-
-def _may_be_killed(finding: Finding, budget: float) -> bool:
-    return not finding.is_killed and finding.budget < budget
 
 
 def tried(session: Session, tests: Iterable[str], put: set[Any]) -> dict[str, Any]:
