@@ -18,10 +18,13 @@ PYPROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_
 EXTRAS: Final[dict[str, list[str]]] = PYPROJECT["project"]["optional-dependencies"]
 
 # The modules that exist to use an optional library and are themselves imported lazily.
-BUILT_ON: Final = dict.fromkeys(
-    tuple(f"tensor/kernels/{n}.py" for n in ("fast", "jit", "rows", "special_loops", "steps")),
-    "numba",
-)
+BUILT_ON: Final = {
+    **{
+        f"tensor/kernels/{name}.py": {"numba"}
+        for name in ("fast", "jit", "rows", "special_loops", "steps")
+    },
+    "tensor/kernels/gemm.py": {"llvmlite", "numba"},
+}
 
 # The modules that hold the engine against other libraries, where these are installed.
 PEERS: Final = {"tensor/verify/outside.py": {"mpmath", "torch"}}
@@ -160,7 +163,7 @@ def _objection(path: str, found: Import) -> str:
         return ""
     if found.top not in importable("fast", "viz", "train") | {"numpy"}:
         return "no extra brings it"
-    if not found.lazy and BUILT_ON.get(path) != found.top:
+    if not found.lazy and found.top not in BUILT_ON.get(path, ()):
         return "optional libraries are imported where they are used"
     return ""
 
