@@ -464,7 +464,8 @@ def cross_entropy_backward(
     np.exp(out, out=out)
     if reduction == "mean":
         g = g / g.dtype.type(np.count_nonzero(counted))
-    scale = np.broadcast_to(g.reshape(-1), (len(classes),))
+    # Not by its method reshape: on a scalar, numpy keeps some memory at every call.
+    scale = np.broadcast_to(np.ravel(g), (len(classes),))
     if not counted.all():
         scale = np.where(counted, scale, scale.dtype.type(0))
     np.multiply(out, scale[:, None], out=out)

@@ -9,7 +9,9 @@ from typing import Any, Final
 
 import pytest
 
+import tensor
 from tensor import modes
+from tensor.kernels import choice
 from tests.crosscheck import endurance
 
 RIGHT: Final = {"chain": 2_000, "growth": 100, "toggling": 100, "training": 4, "rounds": 5}
@@ -26,10 +28,12 @@ def test_a_chain_with_another_gradient_is_found(monkeypatch: pytest.MonkeyPatch)
         endurance.chain_seconds("tensor", 10)
 
 
+@pytest.mark.parametrize("kernels", choice.KERNELS)
 @pytest.mark.parametrize("engine", endurance.STEPS)
-def test_training_steps_leave_nothing_behind(engine: str) -> None:
-    step = endurance.STEPS[engine]()
-    left, unreachable = endurance.growth(step, RIGHT["growth"], warm_up=50)
+def test_training_steps_leave_nothing_behind(engine: str, kernels: str) -> None:
+    with tensor.use_kernels(kernels):
+        step = endurance.STEPS[engine]()
+        left, unreachable = endurance.growth(step, RIGHT["growth"], warm_up=50)
     assert left <= endurance.LIMITS["growth"] and unreachable == 0
 
 
