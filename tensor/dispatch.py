@@ -28,7 +28,7 @@ from micro.vocab import REQUIRED, VOCAB, OpSpec
 from . import modes
 from .dtypes import as_array, check_operand, convert
 from .errors import NotOperandError, ShapeError
-from .graph import SYMBOLS, Array, Constant, Edge, Node, Saved, Version, user_site
+from .graph import SYMBOLS, Array, Constant, Node, Saved, Version, user_site
 from .rules import RULES
 from .tensor import Tensor
 from .tracing import DETAILS, TRACER, writer
@@ -132,16 +132,26 @@ class Op:
         self.fused = None if fused is None else Rule.of(fused)
         # All attributes, where none was given; None as long as that did not occur.
         self.defaults: dict[str, Any] | None = None
-        # What the rules ask for by name and, where that is an operand or its shape, which one.
-        places = {name: i for i, name in enumerate(self.operands)}
-        places |= {f"{name}_shape": i for name, i in places.items()}
+        # Whether every gradient has a rule of its own.
+        self.is_plain = not self.variadic and fused is None
+        # What the rules ask for: its name, its kind and, of a shape, the place of the operand.
         asked = [*self.rules.values(), *([] if self.fused is None else [self.fused])]
-        self.asked = {name: places.get(name) for rule in asked for name in rule.names}
+        names = {name for rule in asked for name in rule.names}
+        ordered = [x for x in self.operands if x in names] + sorted(names - {*self.operands})
+        self.asked = [(name, *self._kind(name)) for name in ordered]
         # Places of operands that may be absent, and of those that may be of any dtype.
         self.optional = {i for i, name in enumerate(spec.inputs) if name in spec.optional}
         self.free = {i for i, domain in enumerate(spec.domain) if domain in ("bool", "index")}
         # What ``plan`` has worked out; nothing of variadic ops, as there is no end of patterns.
         self.plans: dict[tuple[bool, ...], tuple[tuple[int, ...], bool]] = {}
+
+    def _kind(self, name: str) -> tuple[str, int]:
+        """Return what a rule asks for under a name: an array that was saved, a shape or an attr."""
+        if name == "out" or name in self.operands:
+            return "array", -1
+        if name.endswith("_shape") and name.removesuffix("_shape") in self.operands:
+            return "shape", self.operands.index(name.removesuffix("_shape"))
+        return "attr", -1
 
     def plan(self, needs: tuple[bool, ...]) -> tuple[tuple[int, ...], bool]:
         """Return which operands the rules mention, and whether they mention ``out``."""
@@ -374,8 +384,9 @@ def _bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, An
 def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
     """Run an op on operands of any accepted kind and record it if that is called for."""
     arrays: list[Any] = []
-    numbers: list[int] = []  # the places of Python's, which take that dtype
+    sources: list[Node | Tensor | None] = []  # where gradients flow to
     needed = False
+    numbers: list[int] | None = None  # the places of Python's, which take that dtype
     common = None  # the one floating dtype of all operands, as long as there is one
     for operand in inputs:
         if isinstance(operand, Tensor):
@@ -386,25 +397,33 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
                     common = None
                     break
                 common = dtype
-            if operand.node is not None or operand._requires_grad:
+            source: Node | Tensor | None = operand.node
+            if source is None and operand._requires_grad:
+                source = operand
+            if source is not None:
                 needed = True
+            sources.append(source)
             arrays.append(array)
-        elif operand is None and len(arrays) in op.optional:
+            continue
+        if operand is None and len(arrays) in op.optional:
             arrays.append(None)
         elif type(operand) in _NUMBERS and -_EXACT <= operand <= _EXACT:
-            numbers.append(len(arrays))
+            if len(arrays) in op.free:
+                common = None
+                break
+            numbers = [*(numbers or ()), len(arrays)]
             arrays.append(operand)
         else:
             common = None
             break
-    for i in numbers if common is not None else ():
-        if i in op.free:
-            common = None
-        else:
-            arrays[i] = quietly().run(np.array, arrays[i], common)
+        sources.append(None)
     if common is None:
         arrays = quietly().run(convert, op.spec, op.policy, inputs)
-        needed = any(isinstance(operand, Tensor) and operand.requires_grad for operand in inputs)
+        sources = [_source(operand) for operand in inputs]
+        needed = any(source is not None for source in sources)
+    elif numbers is not None:
+        for i in numbers:
+            arrays[i] = quietly().run(np.array, arrays[i], common)
     try:
         if op.variadic:
             out = quietly().run(op.kernel, arrays, **attrs)
@@ -418,12 +437,13 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
     result._array = out
     if op.view and _is_view(out, arrays[0]) and isinstance(inputs[0], Tensor):
         inputs[0]._share(result, op.name, attrs)
+    needed = needed and op.differentiable
     if modes.ACTIVE.get() is None:
-        if needed and op.differentiable:
-            _record(op, inputs, arrays, attrs, result)
+        if needed:
+            _record(op, inputs, arrays, sources, attrs, result)
     else:
-        if needed and op.differentiable and modes.is_grad_enabled():
-            _record(op, inputs, arrays, attrs, result)
+        if needed and modes.is_grad_enabled():
+            _record(op, inputs, arrays, sources, attrs, result)
         tracer = TRACER.get()
         if tracer is not None:
             tracer.note(op.name, inputs, arrays, attrs, out)
@@ -455,7 +475,7 @@ def node_of(name: str, inputs: tuple[Any, ...], attrs: Mapping[str, Any], out: A
     """Return the record of an op whose result was, or will be, written into ``out``."""
     result = Tensor._wrap(out)
     arrays = [x.data if isinstance(x, Tensor) else np.asarray(x) for x in inputs]
-    _record(OPS[name], inputs, arrays, attrs, result)
+    _record(OPS[name], inputs, arrays, [_source(x) for x in inputs], attrs, result)
     assert result.node is not None
     if modes.is_anomaly_enabled() or modes.is_recording_sites():
         result.node.site = user_site()
@@ -496,10 +516,18 @@ def _names(op: Op, arrays: list[Any]) -> list[str]:
     return list(op.operands)
 
 
+def _source(operand: Any) -> Node | Tensor | None:
+    """Return where the gradient of an operand flows to: its node, itself if a leaf, or nowhere."""
+    if not isinstance(operand, Tensor):
+        return None
+    return operand if operand.node is None and operand._requires_grad else operand.node
+
+
 def _record(
     op: Op,
     inputs: tuple[Any, ...],
     arrays: list[Any],
+    sources: list[Node | Tensor | None],
     attrs: Mapping[str, Any],
     result: Tensor,
 ) -> None:
@@ -507,16 +535,14 @@ def _record(
     out = result._array
     if out.dtype.kind != "f":
         return  # no gradient flows through integers
-    edges: list[Edge] = []
-    needs: list[bool] = []
-    for i, operand in enumerate(inputs):
-        edge: Edge | None = None
-        if isinstance(operand, Tensor):
-            edge = operand if operand.node is None and operand._requires_grad else operand.node
-        needs.append(edge is not None)
-        edges.append(_constant(operand, arrays[i]) if edge is None else edge)
-    pattern = tuple(needs)
-    positions, keep_out = op.plans.get(pattern) or op.plan(pattern)
+    needs = tuple([source is not None for source in sources])
+    edges: list[Any] = sources
+    if False in needs:
+        edges = [
+            _constant(inputs[i], arrays[i]) if source is None else source
+            for i, source in enumerate(sources)
+        ]
+    positions, keep_out = op.plans.get(needs) or op.plan(needs)
     names = _names(op, arrays) if op.variadic else op.operands
     saved: dict[str, Saved] = {}
     for i in positions:
@@ -531,7 +557,7 @@ def _record(
     if keep_out:
         version = result._version or result._shared_version()
         saved["out"] = _saved((out, version, version.count))
-    result.node = Node(op.name, tuple(edges), attrs, saved, out)
+    result.node = Node(op.name, tuple(edges), attrs, saved, needs, out)
 
 
 def _constant(operand: Any, array: Any) -> Constant:

@@ -166,6 +166,7 @@ class Node:
         attrs: the op's attributes.
         saved: the arrays that the rules mention, by operand name (and ``out``);
             None once a backward pass has freed them.
+        needs: to which of the operands gradients flow.
         shape: the result's shape.
         dtype: the result's dtype.
         label: the name that a drawing shows.
@@ -185,6 +186,7 @@ class Node:
         "hooks",
         "inputs",
         "label",
+        "needs",
         "op",
         "recipe",
         "retains",
@@ -200,12 +202,14 @@ class Node:
         inputs: tuple[Edge, ...],
         attrs: Mapping[str, Any],
         saved: dict[str, Saved],
+        needs: tuple[bool, ...],
         out: Array,
     ) -> None:
         self.op = op
         self.inputs = inputs
         self.attrs = attrs
         self.saved: dict[str, Saved] | None = saved
+        self.needs = needs
         self.shape = out.shape
         self.dtype = out.dtype
         self.label: str | None = None

@@ -23,10 +23,10 @@ from micro.value import OPS as SCALAR_OPS
 from micro.value import Value
 from micro.vocab import VOCAB
 
-from .engine import _edge, _reachable
 from .expansions import ADJOINTS, EXPANSIONS, MOVES
 from .expansions.scalars import Scalars, array_of, constant
 from .graph import Array, Constant, Edge, Node
+from .passes import end_of, reachable
 from .program import Program, mapped, tensors
 from .tensor import Tensor
 from .tracing import record_details
@@ -51,7 +51,7 @@ class Scalarized:
     _values: Mapping[int, Array]
 
     def __contains__(self, tensor: Tensor) -> bool:
-        return id(_edge(tensor)) in self._values
+        return id(end_of(tensor)) in self._values
 
     def __getitem__(self, tensor: Tensor) -> Array:
         """Return the Values of a Tensor of the graph, be it a leaf, an intermediate or an output.
@@ -59,7 +59,7 @@ class Scalarized:
         Raises:
             KeyError: the Tensor is not in the graph.
         """
-        found = self._values.get(id(_edge(tensor)))
+        found = self._values.get(id(end_of(tensor)))
         if found is None:
             raise KeyError(f"the Tensor of shape {tensor.shape} is not in the scalarized graph")
         return found
@@ -141,8 +141,8 @@ def _scalarized(output: Any, limit: int, number: Callable[[float], Any]) -> Scal
             "outside no_grad()"
         )
     m = Scalars(number, limit)
-    roots = [_edge(tensor) for tensor in outputs]
-    nodes = _reachable(roots)[::-1]
+    roots = [end_of(tensor) for tensor in outputs]
+    nodes = reachable(roots)[::-1]
     edges: list[Any] = [*roots, *(edge for node in nodes for edge in node.inputs)]
     leaves = dict.fromkeys(edge for edge in edges if isinstance(edge, Tensor))
     everything: list[Any] = [*leaves, *nodes]
@@ -151,7 +151,7 @@ def _scalarized(output: Any, limit: int, number: Callable[[float], Any]) -> Scal
     found = {leaf: _entered(m, leaf, leaf.label or "", leaf.requires_grad) for leaf in leaves}
     values = {id(tensor): array for tensor, array in found.items()}
     expand(m, nodes, values)
-    results = tuple(wrapped(values[id(_edge(tensor))]) for tensor in outputs)
+    results = tuple(wrapped(values[id(end_of(tensor))]) for tensor in outputs)
     leaves_only = {t: array for t, array in found.items() if t.requires_grad}
     return Scalarized(results[0] if isinstance(output, Tensor) else results, leaves_only, values)
 
@@ -176,11 +176,11 @@ def _of_program(
     leaves: dict[Tensor, Array] = {}
     for argument, tensor in zip(program.arguments, given, strict=True):
         leaves[tensor] = _entered(m, tensor, argument.label, tensor.dtype.kind == "f")
-        values[id(argument)] = values[id(_edge(tensor))] = leaves[tensor]
+        values[id(argument)] = values[id(end_of(tensor))] = leaves[tensor]
     for captured in program.captured:
         tensor = captured.tensor
         leaves[tensor] = _entered(m, tensor, captured.label, captured.is_parameter)
-        values[id(captured)] = values[id(_edge(tensor))] = leaves[tensor]
+        values[id(captured)] = values[id(end_of(tensor))] = leaves[tensor]
     expand(m, program.instructions, values)
     outputs = mapped(
         program.outputs,

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from .dispatch import OPS, Op
-from .engine import Gradient, _Pass, _seeds
+from .engine import _seeds
 from .graph import Array, Constant, Edge, Node, Saved
+from .passes import Gradient, Pass
 from .tensor import Tensor
 
 __all__ = ["local_derivatives", "trace_backward"]
@@ -60,25 +61,25 @@ def local_derivatives(node: Node) -> tuple[Any, ...]:
     def observe(node: Node, argument: int, *, contribution: Array, **said: Any) -> None:
         derivatives[argument] = contribution.item()
 
-    _WatchedPass([], [], observe)._visit(node, np.ones(node.shape, node.dtype), anomaly=False)
+    _WatchedPass([], [], observe)._visit(node, np.ones(node.shape, node.dtype))
     return tuple(derivatives)
 
 
-class _WatchedPass(_Pass):
+class _WatchedPass(Pass):
     """A pass that reports each contribution when it has been added."""
 
     def __init__(
-        self, outputs: list[Tensor], seeds: list[Tensor], observe: Callable[..., object]
+        self, outputs: list[Tensor], seeds: list[Tensor | None], observe: Callable[..., object]
     ) -> None:
         self.observe = observe
         self.visited: tuple[Node, Gradient, Iterator[int]] | None = None
         self.values: dict[str, Any] = {}
-        super().__init__(outputs, seeds, None, record=False, keep=True)
+        super().__init__(outputs, seeds, None, keep=True)
 
-    def _visit(self, node: Node, g: Gradient, anomaly: bool) -> None:
+    def _visit(self, node: Node, g: Gradient) -> None:
         receivers = (i for i, x in enumerate(node.inputs) if not isinstance(x, Constant))
         self.visited = node, g, receivers
-        super()._visit(node, g, anomaly)
+        super()._visit(node, g)
 
     def _arguments(self, op: Op, node: Node, saved: Mapping[str, Saved] | None) -> dict[str, Any]:
         self.values = super()._arguments(op, node, saved)

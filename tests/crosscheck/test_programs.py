@@ -16,7 +16,7 @@ from hypothesis import given, settings
 import micro
 from micro.value import Value
 from micro.vocab import VOCAB
-from tensor import engine
+from tensor import passes
 from tensor.dispatch import OPS, Rule, raw
 from tests.crosscheck import draws, generate
 from tests.crosscheck.bounds import UNIT, C, bounds
@@ -233,10 +233,10 @@ def _overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def add(self: Any, edge: Any, gradient: Any, fresh: bool) -> None:
         self.grads[id(edge)] = gradient
-        if isinstance(edge, engine.Tensor):
+        if isinstance(edge, passes.Tensor):
             self.leaves[id(edge)] = edge
 
-    monkeypatch.setattr(engine._Pass, "_add", add)
+    monkeypatch.setattr(passes.Pass, "_add", add)
 
 
 def _unsummed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def _unsummed(monkeypatch: pytest.MonkeyPatch) -> None:
         first = tuple([0] * (g.ndim - len(shape)) + [slice(0, n) for n in shape])
         return xp.cast(xp.getitem(g, first), node.inputs[i].dtype)
 
-    monkeypatch.setattr(engine, "_fitted", fitted)
+    monkeypatch.setattr(passes, "_fitted", fitted)
 
 
 def _stale(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,9 +68,9 @@ def test_a_fault_that_does_not_fit_is_found() -> None:
 
 def test_there_are_sixty_faults_and_every_part_has_some() -> None:
     assert len(FAULTS) >= 60
-    parts = ("tensor/rules", "tensor/engine", "tensor/dispatch", "tensor/inplace", "tensor/modes")
-    parts += ("tensor/kernels", "tensor/optim", "tensor/nn", "micro/ops", "micro/value")
-    for part in (*parts, "micro/optim"):
+    parts = ("tensor/rules", "tensor/engine", "tensor/passes", "tensor/dispatch", "tensor/inplace")
+    parts += ("tensor/modes", "tensor/kernels", "tensor/optim", "tensor/nn", "micro/ops")
+    for part in (*parts, "micro/value", "micro/optim"):
         assert sum(fault.path.startswith(part) for fault in FAULTS) >= 2, part
     words = ("sign", "missing term", "un-broadcast", "= for +=", "transpos", "axis", "stale")
     words += ("swapped", "off by one", "> for >=", "aliasing", "promoted dtype", "correction")
@@ -90,7 +90,7 @@ def copy() -> Iterator[run.Copy]:
 
 TRIED: Final = [
     fault_of("tensor/rules/elementwise.py", "sign of the second operand of a difference"),
-    fault_of("tensor/engine.py", "= for +=: the second use of a Tensor replaces the first"),
+    fault_of("tensor/passes.py", "= for +=: the second use of a Tensor replaces the first"),
     fault_of("micro/optim.py", "dampening is forgotten"),
 ]
 

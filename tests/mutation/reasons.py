@@ -280,7 +280,7 @@ REASONS: Final = [
         "equivalent: a - a is 0 or nan",
     ),
     Reason(
-        "tensor/engine.py",
+        "tensor/passes.py",
         'return f"{op.operands[0]}[{i}]" if op.variadic else op.operands[i]',
         r".*operands\[ -1\].*",
         "equivalent: an op of any number of operands has one name for them",

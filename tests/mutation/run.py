@@ -36,6 +36,7 @@ __all__ = ["FILES", "in_forks", "main"]
 FILES: Final = [
     *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "tensor/rules").glob("*.py")),
     "tensor/engine.py",
+    "tensor/passes.py",
     "tensor/gradients.py",
     *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "tensor/optim").glob("*.py")),
     "tensor/kernels/optimizers.py",

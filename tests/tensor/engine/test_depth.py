@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tensor import Tensor, grad
-from tensor import engine as engine_module
+from tensor.passes import reachable
 from tests.tensor.engine.helpers import in_thread, leaf
 
 LIMIT = 1_000
@@ -105,7 +105,7 @@ def visits(y: Tensor) -> tuple[int, int]:
         frame.f_trace_opcodes = False
         return count
 
-    nodes = engine_module._reachable([y.node])
+    nodes = reachable([y.node])
     sys.settrace(count)
     try:
         y.backward()
