@@ -278,7 +278,8 @@ class Pass:
         self, op: Op, node: Node, g: Gradient, needs: Sequence[bool], values: dict[str, Any]
     ) -> list[Any]:
         """Return the gradients of the operands of an op that takes any number of them."""
-        grads = self._pulled(op, node, 0, g, {**values, "needs": needs})
+        values["needs"] = needs
+        grads = self._pulled(op, node, 0, g, values)
         if not isinstance(grads, list) or len(grads) != len(needs):
             raise RuntimeError(
                 f"{op.name}: its rule must return a list of {len(needs)} gradients, "
