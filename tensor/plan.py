@@ -23,7 +23,7 @@ from .dispatch import OPS, quietly
 from .fuse import RESHAPES, is_view
 from .graph import Array, Constant
 from .kernels.into import ELEMENTWISE, Call, calls, several
-from .kernels.room import Room
+from .kernels.room import Room, aligned
 from .optim._flat import Slot
 from .optim._optimizer import TakenStep
 from .program import Program, leaves, mapped
@@ -491,7 +491,5 @@ def _take(pool: list[tuple[int, int]], blocks: list[Array], nbytes: int) -> Arra
     at = bisect_left(pool, (nbytes, -1))
     if at < len(pool) and pool[at][0] <= 2 * nbytes + 4096:
         return blocks[pool.pop(at)[1]]
-    room = np.empty(nbytes + 64, np.uint8)
-    start = -room.ctypes.data % 64
-    blocks.append(room[start : start + max(nbytes, 1)])
+    blocks.append(aligned(max(nbytes, 1), np.uint8))
     return blocks[-1]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..graph import Array
 from ..kernels import optimizers
+from ..kernels.room import aligned
 from ..tensor import Tensor
 
 __all__ = ["Flat", "flatten"]
@@ -66,7 +67,7 @@ class Flat:
         self._starts = [0, *itertools.accumulate(p.numel() for p in params)]
         self._shapes = [p.shape for p in params]
         dtype = params[0].dtype
-        self.data = np.empty(self._starts[-1], dtype)
+        self.data = aligned(self._starts[-1], dtype)
         self.work = optimizers.workspace(dtype)
         self._values = self.views(self.data)
         self._renew()
@@ -90,7 +91,8 @@ class Flat:
     def state(self, name: str) -> tuple[Array, list[Array]]:
         """Return the flat array of one kind of state, and its views; made when first asked for."""
         if name not in self._states:
-            flat = np.zeros_like(self.data)
+            flat = aligned(self.data.size, self.data.dtype)
+            flat.fill(0)
             self._states[name] = flat, self.views(flat)
         return self._states[name]
 
@@ -142,7 +144,7 @@ class Flat:
 
     def _renew(self) -> None:
         """Make room for gradients, and tell the parameters where."""
-        self.grad = np.empty_like(self.data)
+        self.grad = aligned(self.data.size, self.data.dtype)
         mirror = np.asarray(self.grad.data)  # a memoryview, whose views do not hold ``grad`` itself
         self._slots = list(map(Slot, self.views(self.grad), self.views(mirror)))
         for param, slot in zip(self.params, self._slots, strict=True):

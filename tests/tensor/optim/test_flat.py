@@ -502,3 +502,16 @@ def test_a_copy_of_a_model_has_gradients_of_its_own() -> None:
     backward(twin, 5)
     assert equal(gradients(model), wanted)
     assert not any(np.shares_memory(g, optimizer._flats[0][0].grad) for g in gradients(twin))
+
+
+@each_kind
+def test_buffers_begin_where_vectors_do(make: Callable[..., optim.Optimizer]) -> None:
+    for _ in range(20):  # memory of the system's own choice would be right now and then
+        model = small()
+        optimizer = make(model.parameters())
+        give_gradients(model)
+        optimizer.step()
+        for flats in optimizer._flats:
+            for flat in flats:
+                states = [array for array, _ in flat._states.values()]
+                assert all(a.ctypes.data % 64 == 0 for a in (flat.data, flat.grad, *states))
