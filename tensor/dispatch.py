@@ -130,6 +130,9 @@ class Op:
         self.operands = tuple(name.lstrip("*") for name in spec.inputs)
         self.rules = {name: Rule.of(rule) for name, rule in rules.items()}
         self.fused = None if fused is None else Rule.of(fused)
+        # Where an operand's gradient is 0 in most places: ``adds(total, g, **attrs)`` adds the rest
+        # of it to a total in place, and returns whether it has.
+        self.adds: Callable[..., bool] | None = None
         # All attributes, where none was given; None as long as that did not occur.
         self.defaults: dict[str, Any] | None = None
         # Whether every gradient has a rule of its own.

@@ -62,6 +62,7 @@ class Pass:
         self.anomaly = modes.is_anomaly_enabled()
         self.grads: dict[int, Gradient] = {}
         self.owned: set[int] = set()
+        self.summed: set[int] = set()  # what several gradients have been added up in
         self.leaves: dict[int, Tensor] = {}
         self.found: dict[int, tuple[Tensor, Gradient]] = {}
         self.twins: dict[Recomputation, list[Node | None]] = {}
@@ -193,13 +194,24 @@ class Pass:
         assert saved is not None
         grads = None if op.is_plain else self._pulled_at_once(op, node, g, needs, values)
         for i, need in enumerate(needs):
-            if need:
+            if need and not (self.summed and op.adds and self._added(op, node, i, g)):
                 gradient = self._pulled(op, node, i, g, values) if grads is None else grads[i]
                 if gradient is None:
                     raise RuntimeError(
                         f"{op.name}: its rule gave no gradient for {_operand(op, i)}"
                     )
                 self._pass_on(op, node, i, gradient, g, saved)
+
+    def _added(self, op: Op, node: Node, i: int, g: Gradient) -> bool:
+        """Add to the sum at operand ``i`` where its gradient is not 0; return whether it is done.
+
+        Only the third gradient and those after it: that 0 is added elsewhere makes of -0 a 0.
+        """
+        key = id(node.inputs[i])
+        if key not in self.summed or self.anomaly or op.adds is None:
+            return False
+        done: bool = quietly().run(op.adds, self.grads[key], g, **node.attrs)
+        return done
 
     def _pass_on(
         self,
@@ -306,7 +318,9 @@ class Pass:
                 self.leaves[key] = edge
         elif key in self.owned:
             quietly().run(np.add, before, gradient, before)
+            self.summed.add(key)
         else:
+            self.summed.add(key)
             grads[key] = np.asarray(quietly().run(np.add, before, gradient))
             self.owned.add(key)
 

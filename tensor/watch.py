@@ -87,6 +87,7 @@ class _WatchedPass(Pass):
 
     def _add(self, edge: Edge, gradient: Gradient, fresh: bool) -> None:
         super()._add(edge, gradient, fresh)
+        self.summed.clear()  # so that each gradient is made, to be seen
         if self.visited is None:
             return  # a seed
         node, g, receivers = self.visited

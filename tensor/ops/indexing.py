@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import Operand, kernel
+from ..dispatch import OPS, Operand, kernel
 from ..errors import ShapeError
+from ..graph import Array
 from ..inplace import plain_index
 from ..kernels import scatter as scatters
 from ..shapes import axis
@@ -61,6 +62,16 @@ def getitem(a: Operand, index: Any) -> Any:
     if isinstance(out, np.generic):  # the one element, as a view and not a copy
         out = a[(*index, ...) if isinstance(index, tuple) else (index, ...)]
     return out
+
+
+def _add_to(total: Array, g: Array, index: Any) -> bool:
+    if scatters.may_repeat(index):
+        return False
+    scatters.put(total, index, g, accumulate=True)
+    return True
+
+
+OPS["getitem"].adds = _add_to
 
 
 @kernel(prepare={"index": plain_index})

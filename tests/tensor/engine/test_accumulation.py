@@ -12,6 +12,7 @@ import pytest
 import tensor as st
 from micro.vocab import OpSpec
 from tensor import Tensor, grad, no_grad
+from tensor.dispatch import OPS, Rule
 from tensor.graph import Node
 from tests.tensor.engine.helpers import cases, leaf, planted, weights
 
@@ -280,3 +281,42 @@ def test_gradients_are_collected_within_no_grad() -> None:
     with no_grad():
         loss.backward()
     np.testing.assert_allclose(x.grad, 2 * x.data)
+
+
+# Slices
+
+INDICES: list[Any] = [
+    *(0, 1, slice(1, 3), slice(None, None, -2), (slice(None), 1), 1, (..., None), (2, 3)),
+    *(np.array([1, 1, 0]), np.array([True, False, True]), (slice(None), [0, 0])),
+]
+
+
+def test_gradients_of_slices_add_up_where_they_stand() -> None:
+    x = leaf(3, 4)
+    expected = np.zeros((3, 4))
+    total = x.sum() * 0
+    for seed, index in enumerate(INDICES):
+        w = np.random.default_rng(seed).normal(size=x.data[index].shape)
+        total = total + (x[index] * Tensor(w)).sum()
+        np.add.at(expected, index, w)
+    (recorded,) = grad(total, x, create_graph=True)
+    total.backward()
+    np.testing.assert_allclose(x.grad, expected, rtol=1e-12)
+    assert x.grad.data.tobytes() == recorded.data.tobytes()
+
+
+def test_a_gradient_of_full_size_is_made_for_the_first_slices_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right, made = OPS["getitem"].rules["a"], []
+
+    def counted(xp: Any, g: Any, index: Any, a_shape: Any) -> Any:
+        made.append(index)
+        return right.function(xp, g, index, a_shape)
+
+    monkeypatch.setitem(OPS["getitem"].rules, "a", Rule(counted, right.names))
+    x = leaf(20, 3)
+    rows = x.unbind()
+    sum((row * k for k, row in enumerate(rows)), x.sum() * 0).sum().backward()
+    np.testing.assert_array_equal(x.grad, np.arange(20.0)[:, None] * np.ones(3))
+    assert len(made) <= 2
