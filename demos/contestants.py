@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -418,15 +419,32 @@ def functional_loss(xp: Any, model: str, params: Sequence[Any], x: Any, y: Any, 
     return xp.mean(xp.log(xp.sum(xp.exp(logits), axis=1)) - logits[pick, y])
 
 
+@contextmanager
+def few_cores(count: int) -> Iterator[None]:
+    """Let what is begun here see so many cores, where the system can tell it so.
+
+    JAX has no setting for its threads: it begins one for each core, and keeps them.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(cores)[:count])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
 class Jax(Contestant):
     """JAX: the whole step under jit, its state donated."""
 
     def __init__(self, work: Workload, threads: int) -> None:
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
-        if threads == 1:  # read when the library is loaded
-            os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
-        import jax
+        with few_cores(threads):
+            import jax
 
+            jax.devices()
         jnp = jax.numpy
         self.state = [
             [jnp.array(w) for w in work.weights],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -206,3 +207,16 @@ def test_nobody_who_can_take_part_is_an_error(
     monkeypatch.setattr(bench, "absent", lambda impl: "it is not here")
     with pytest.raises(SystemExit, match="--impls names nobody who can take part"):
         bench.main(bench.Options(impls="jax", out=tmp_path))
+
+
+def test_fewer_cores_are_seen_within_and_all_of_them_again_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[set[int]] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2}, raising=False)
+    monkeypatch.setattr(
+        os, "sched_setaffinity", lambda pid, cores: seen.append(set(cores)), raising=False
+    )
+    with contestants.few_cores(2):
+        assert seen == [{0, 1}]
+    assert seen == [{0, 1}, {0, 1, 2}]
