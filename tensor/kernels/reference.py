@@ -194,7 +194,10 @@ def _rows(a: Array) -> Array:
 
 @accelerated
 def product(a: Array, b: Array, out: Array | None = None) -> Any:
-    """Return ``a @ b`` of matrices: every such product, eager or planned, is computed here."""
+    """Return ``a @ b`` of matrices: every such product, eager or planned, is computed here.
+
+    ``out`` must share no memory with the operands.
+    """
     if a.shape[1] == 1:  # an outer product, which a GEMM is slow at
         if out is None:
             out = np.empty((len(a), b.shape[1]), a.dtype)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from tensor import ShapeError
-from tests.tensor.ops.selection_cases import reference_setitem, reference_topk_indices
+from tests.tensor.ops.selection_cases import ORDERS, reference_setitem, reference_topk_indices
 from tests.tensor.ops.table import Bad, Case, Sample, boolean, nan, real, refused, view
 
 __all__ = ["COMPOSED"]
@@ -332,15 +332,7 @@ COMPOSED: Final = {
     ),
     "sort": Case(
         _sort,
-        view(
-            ((5,), {}),
-            ((3, 4), {"dim": 0}),
-            ((3, 4), {"descending": True}),
-            ((2, 3, 4), {"dim": 1, "descending": True, "stable": True}),
-            ((), {}),
-            ((0,), {}),
-            ((2, 0), {"dim": 0, "descending": True}),
-        ),
+        view(*ORDERS),
         (
             refused("sort: ", (3, 4), IndexError, "dim 2", "(3, 4)", dim=2),
             refused("sort: ", (3,), TypeError, "dim", "None", dim=None),

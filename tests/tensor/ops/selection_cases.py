@@ -10,9 +10,20 @@ import torch
 from tensor import ShapeError
 from tests.tensor.ops.table import Bad, Case, Sample, nan, real, refused, view
 
-__all__ = ["SELECTION", "reference_setitem", "reference_topk_indices"]
+__all__ = ["ORDERS", "SELECTION", "reference_setitem", "reference_topk_indices"]
 
 Array = np.ndarray[Any, Any]
+
+# Shapes and attributes of what is put in order, or whose order is asked for.
+ORDERS: Final[tuple[tuple[tuple[int, ...], dict[str, Any]], ...]] = (
+    ((5,), {}),
+    ((3, 4), {"dim": 0}),
+    ((3, 4), {"descending": True}),
+    ((2, 3, 4), {"dim": 1, "descending": True, "stable": True}),
+    ((), {}),
+    ((0,), {}),
+    ((2, 0), {"dim": 0, "descending": True}),
+)
 
 
 # PyTorch's equivalents. Of several values for one place PyTorch keeps any, and gives all of them a
@@ -254,15 +265,7 @@ SELECTION: Final = {
         lambda a, dim=-1, descending=False, stable=False: torch.argsort(
             a, dim=dim, descending=descending, stable=True
         ),
-        view(
-            ((5,), {}),
-            ((3, 4), {"dim": 0}),
-            ((3, 4), {"descending": True}),
-            ((2, 3, 4), {"dim": 1, "descending": True, "stable": True}),
-            ((), {}),
-            ((0,), {}),
-            ((2, 0), {"dim": 0, "descending": True}),
-        ),
+        view(*ORDERS),
         (
             refused("argsort", (3, 4), IndexError, "dim 2", "(3, 4)", dim=2),
             refused("argsort", (3,), TypeError, "dim", "None", dim=None),
