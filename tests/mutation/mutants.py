@@ -39,6 +39,11 @@ class Mutant:
         """What tells it from all others."""
         return f"{self.path}:{self.line}:{self.column} {self.operator} {self.occurrence}"
 
+    @property
+    def what(self) -> tuple[str, ...]:
+        """What it is, wherever in the file it stands."""
+        return self.path, self.operator, self.place, self.text
+
     def within(self, source: str) -> str:
         """The whole of the mutant, from that of the original."""
         lines = source.splitlines(keepends=True)

@@ -3,9 +3,10 @@
     python -m tests.mutation.run [--only WORD ...] [--each N] [--seconds S ...] [--jobs N]
 
 Every mutant runs in a process of its own, forked from one that has imported and collected
-everything; the tests are those that run the mutated statement, the quickest of each kind first.
-Those that survive are tried again with more tests. What was found is kept, so that a run that was
-interrupted goes on where it stopped, and survivors are tried again when the tests have changed.
+everything. The test that killed it when the table was last published comes first; then those that
+run the mutated statement, the quickest of each kind first, and more of them for what survives.
+What was found is kept, so that a run that was interrupted goes on where it stopped, and survivors
+are tried again when the tests have changed.
 The results go to mutation.csv and mutation.json, and become a section of proof.md.
 """
 
@@ -93,7 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     files = [f for f in FILES if not options.only or any(word in f for word in options.only)]
     if not files or options.jobs < 1:
         parser.error("no such file is mutated" if not files else "--jobs must be positive")
-    survey = Survey(files, options.each, options.jobs, options.state)
+    published = options.out / "mutation.csv"
+    survey = Survey(files, options.each, options.jobs, options.state, published=published)
     if options.seconds:
         in_forks(survey, TESTS, options.seconds)
     summary = publish(survey, options.out)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import random
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -57,6 +58,18 @@ def digest(*folders: str) -> str:
     return total.hexdigest()[:16]
 
 
+def killers(published: Path | None) -> dict[tuple[str, ...], str]:
+    """Which test killed which mutant, by a table that was published."""
+    if published is None or not published.exists():
+        return {}
+    with published.open(newline="", encoding="utf-8") as file:
+        return {
+            (row["file"], row["operator"], row["place"], row["mutant"]): row["killed by"]
+            for row in csv.DictReader(file)
+            if row["killed by"]
+        }
+
+
 class Kept:
     """Lines of JSON that are added to a file as they are found."""
 
@@ -79,12 +92,20 @@ class Survey:
     """All mutants of some files, what is known of them, and what is yet to be tried."""
 
     def __init__(
-        self, files: Sequence[str], each: int | None, jobs: int, state: Path, progress: bool = True
+        self,
+        files: Sequence[str],
+        each: int | None,
+        jobs: int,
+        state: Path,
+        progress: bool = True,
+        published: Path | None = None,
     ) -> None:
         self.jobs, self.progress = jobs, progress
+        self.killers = killers(published)
         folder = state / f"mutation-{digest('micro', 'tensor')}"
         folder.mkdir(parents=True, exist_ok=True)
-        self.known_tests = Kept(folder / "tests.jsonl")
+        watched = hashlib.sha256("\n".join(files).encode()).hexdigest()[:8]
+        self.known_tests = Kept(folder / f"tests-{watched}.jsonl")
         self.known = Kept(folder / "mutants.jsonl")
         self.checks = Kept(folder / "controls.jsonl")
         self.all_tests = digest(*TESTS)
@@ -176,28 +197,47 @@ class Survey:
             after = compiled(mutant.within(self.sources[mutant.path]), str(ROOT / mutant.path))
             return tried(session, tests, planting.planted(self.codes[mutant.path], after, living))
 
+        self.rounds("in place", budgets, choice, pick, work)
+
+    def rounds(
+        self,
+        way: str,
+        budgets: Sequence[float],
+        choice: Choice,
+        pick: Callable[[Mutant, float], list[str]],
+        work: Callable[[Mutant, list[str]], dict[str, Any]],
+    ) -> None:
+        """Try what is left of the mutants that are planted in one way, with ever more tests.
+
+        Those that were killed before meet the test that did it first, alone.
+        """
+        again = {
+            mutant: [killer]
+            for mutant in self.left(0, way)
+            if (killer := self.killers.get(mutant.what, "")) in choice.seconds
+        }
+        self.round(way, 0, choice, again, work)
         for budget in budgets:
-            self.round("in place", budget, choice, pick, work)
+            picked = {mutant: pick(mutant, budget) for mutant in self.left(budget, way)}
+            self.round(way, budget, choice, picked, work)
 
     def round(
         self,
         way: str,
         budget: float,
         choice: Choice,
-        pick: Callable[[Mutant, float], list[str]],
+        picked: Mapping[Mutant, list[str]],
         work: Callable[[Mutant, list[str]], dict[str, Any]],
     ) -> None:
-        """Try what is left of the mutants that are planted in one way."""
-        left = self.left(budget, way)
-        picked = {mutant.key: pick(mutant, budget) for mutant in left}
+        """Try mutants, each with the tests that are picked for it."""
 
         def patience(mutant: Mutant) -> float:
-            time = sum(choice.seconds[test] for test in picked[mutant.key])
+            time = sum(choice.seconds[test] for test in picked[mutant])
             return PATIENCE[way] + 4 * time
 
-        done = forked(left, lambda m: work(m, picked[m.key]), patience, self.jobs)
-        name = f"{way}, {budget:g} s of tests"
-        for mutant, found, took in self.shown(done, len(left), name):
+        done = forked([*picked], lambda m: work(m, picked[m]), patience, self.jobs)
+        name = f"{way}, {budget:g} s of tests" if budget else f"{way}, what killed them before"
+        for mutant, found, took in self.shown(done, len(picked), name):
             self.note(mutant, found, took, way, budget)
 
     def shown(self, what: Iterable[Any], total: int, name: str) -> Iterable[Any]:
@@ -301,8 +341,7 @@ class Survey:
         def work(mutant: Mutant, tests: list[str]) -> dict[str, Any]:
             return alone(mutant.path, mutant.within(self.sources[mutant.path]), tests)
 
-        for budget in budgets:
-            self.round("imported", budget, choice, pick, work)
+        self.rounds("imported", budgets, choice, pick, work)
 
 
 @dataclass(frozen=True)

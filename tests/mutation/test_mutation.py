@@ -10,7 +10,7 @@ import sys
 import textwrap
 import types
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -287,8 +287,30 @@ def test_survivors_are_listed_with_their_reasons_and_tried_again_when_tests_chan
     assert rows[killed.text]["killed by"] == test
     assert rows[survivor.text]["outcome"] == "survived"
     assert survivor.text in (tmp_path / "out/proof.md").read_text("utf-8")
+    assert survey.killers(tmp_path / "out/mutation.csv") == {killed.what: test}
     found.all_tests = "others"
     assert found.left(1.0, "in place") == [survivor]
+
+
+def test_what_was_killed_before_meets_the_test_that_did_it_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = survey_of(tmp_path, monkeypatch)
+    one, other = found.mutants
+    found.killers = {one.what: "a.py::f", other.what: "a.py::that_is_gone"}
+    rounds: list[tuple[float, dict[str, list[str]]]] = []
+
+    def noted(way: str, budget: float, choice: Choice, picked: Mapping[Mutant, list[str]]) -> None:
+        rounds.append((budget, {m.key: tests for m, tests in picked.items()}))
+        if budget == 0:
+            killed = {"killed_by": "a.py::f", "ran": True, "tests": 1}
+            found.note(one, killed, 0.1, way, budget)
+
+    monkeypatch.setattr(found, "round", lambda *arguments: noted(*arguments[:4]))
+    choice = Choice([Ran("a.py::f", "", 0.2, {}), Ran("b.py::g", "", 0.1, {})])
+    found.rounds("in place", [2.0], choice, lambda m, s: ["b.py::g"], lambda m, tests: {})
+    assert rounds == [(0, {one.key: ["a.py::f"]}), (2.0, {other.key: ["b.py::g"]})]
+    assert survey.killers(None) == survey.killers(tmp_path / "nothing.csv") == {}
 
 
 def test_a_mutant_that_ends_its_process_is_noticed_by_that(

@@ -274,6 +274,8 @@ def test_a_rule_in_another_dtype_is_converted() -> None:
 BAD_CALLS: dict[str, tuple[Callable[[Tensor], object], type[Exception], str]] = {
     "no gradient for several elements": (
         lambda x: (x * 2).backward(), RuntimeError, r"only for scalar outputs, got shape \(3,\)"),
+    "no gradient for no element": (
+        lambda x: x[:0].backward(), RuntimeError, r"only for scalar outputs, got shape \(0,\)"),
     "no graph": (lambda x: Tensor([1.0]).backward(), RuntimeError, r"\(1,\).*not require grad"),
     "one without a graph": (
         lambda x: st.backward([x.sum(), Tensor(1.0)]), RuntimeError, "element 1"),

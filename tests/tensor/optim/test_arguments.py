@@ -51,6 +51,12 @@ BAD_OPTIONS: Final[list[tuple[str, dict[str, Any], type[Exception], str]]] = [
         ValueError,
         "zero dampening, got momentum 0.9 and dampening 0.1",
     ),
+    (
+        "SGD",
+        {"nesterov": True, "momentum": 0.9, "dampening": -0.1},
+        ValueError,
+        "zero dampening, got momentum 0.9 and dampening -0.1",
+    ),
     *((kind, {"eps": -1e-8}, ValueError, "Invalid epsilon value") for kind in having("eps")),
     *((kind, {"eps": "small"}, TypeError, "epsilon value must be") for kind in having("eps")),
     ("RMSprop", {"alpha": -0.1}, ValueError, "Invalid alpha value: -0.1"),

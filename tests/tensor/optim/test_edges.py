@@ -57,6 +57,15 @@ def test_a_state_of_step_0_may_be_loaded() -> None:
     assert descent.state_dict()["state"][0]["step"] == 0
 
 
+def test_a_state_may_have_parts_that_no_optimizer_asks_for() -> None:
+    p = parameter(2)
+    descent = optim.SGD([p], lr=0.1)
+    saved = descent.state_dict()
+    descent.param_groups[0]["lr"] = 0.5
+    descent.load_state_dict({**saved, "epoch": 7})
+    assert descent.param_groups[0]["lr"] == 0.1
+
+
 def test_more_and_fewer_groups_than_there_are_cannot_be_loaded() -> None:
     def optimizer(groups: int) -> optim.SGD:
         return optim.SGD([{"params": [parameter(2)]} for _ in range(groups)])
