@@ -61,7 +61,7 @@ _AHEAD: Final = 8  # steps that memory is asked for before its use
 
 _DEEP: Final = 1536  # bytes of a block of the inner dimension
 _READ: Final = 4  # blocks of a strip of rows that are read at once
-_COPIED: Final = 3 << 17  # bytes of what is copied of the right operand, for the second cache
+_COPIED: Final = 5 << 18  # bytes of what is copied of the right operand, for the second cache
 
 _INT: Final = ir.IntType(64)
 _SMALL: Final = ir.IntType(32)
@@ -354,6 +354,12 @@ def _copy(
         i += high
 
 
+@jit._exact
+def _cut(rest: Any, most: Any) -> Any:
+    """Return how long the next block of a sum is: full ones, and at the end two about equal."""
+    return most if rest >= 2 * most else rest // 2 if rest > most else rest
+
+
 def _product(a: Any, b: Any, out: Any, room: Any) -> None:
     """Write the product of two matrices; the rows of the result lie in order."""
     kind, size = out.dtype.type(0), out.itemsize
@@ -372,13 +378,21 @@ def _product(a: Any, b: Any, out: Any, room: Any) -> None:
     strip = aside + ROWS * _MOST * VECTOR
     block = strip + ROWS * _READ * _DEEP
     most = _DEEP // size
-    direct = r_col == size and ((right | r_step) % VECTOR == 0 or m <= 128)
+    # The right operand is copied where that pays, or where its rows would drive each other out of
+    # the cache. If it is not, or strips of the left one are, blocks are taken one by one.
+    direct = (
+        r_col == size
+        and (m <= 128 or (right | r_step) % VECTOR == 0)
+        and (k <= 256 or r_step % 4096 != 0)
+    )
     z = 0
     while z < k:
         depth = k - z
-        if depth > _READ * most:
+        if direct or (l_step != size and n > wide):
+            depth = _cut(depth, most)
+        elif depth > _READ * most:
             depth = _READ // 2 * most
-        broad = max(1, _COPIED // (depth * wide * size)) * wide
+        broad = n if direct else max(1, _COPIED // (depth * wide * size)) * wide
         y = 0
         while y < n:
             width = min(broad, n - y)
@@ -414,9 +428,7 @@ def _product(a: Any, b: Any, out: Any, room: Any) -> None:
                         _copy(kind, size, rows, cols, at, c_row, c_col, aside, span * size, size)
                     h = 0
                     while h < depth:
-                        # full blocks, and at the end two that are about equal
-                        rest = k - z - h
-                        deep = most if rest >= 2 * most else rest // 2 if rest > most else rest
+                        deep = _cut(k - z - h, most)
                         adding = 1 if z or h else 0
                         f, s = p + h * p_step, q + h * q_step
                         if vectors == 3:
@@ -467,9 +479,9 @@ def _layout(a: Array) -> int:
     return 0
 
 
-# BLAS is as fast where there is little to do, where sides are short, and for large products.
+# BLAS is as fast where there is little to do, where sides are short, and for very large products.
 _SHORTEST: Final = 8
-_WORTHWHILE: Final = range(1 << 18, 1 << 26)  # products of numbers
+_WORTHWHILE: Final = range(1 << 18, 1 << 31)  # products of numbers
 
 
 def _takes(a: Array, b: Array) -> bool:
