@@ -21,7 +21,7 @@ EXTRAS: Final[dict[str, list[str]]] = PYPROJECT["project"]["optional-dependencie
 BUILT_ON: Final = {
     **{
         f"tensor/kernels/{name}.py": {"numba"}
-        for name in ("fast", "jit", "rows", "special_loops", "steps")
+        for name in ("compiled", "fast", "jit", "rows", "special_loops", "steps")
     },
     "tensor/kernels/gemm.py": {"llvmlite", "numba"},
 }

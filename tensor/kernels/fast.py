@@ -18,7 +18,7 @@ from .into import Call
 from .room import Room
 from .scatter import check_rows
 
-__all__ = ["FAST", "exact"]
+__all__ = ["FAST"]
 
 FAST: Final[dict[str, Callable[..., list[Call] | None]]] = {}
 
@@ -146,8 +146,3 @@ def embedding_adjoint(
         (out.fill, (0,)),
         (jit._add_rows_loop, (values, indices.reshape(-1), out)),
     ]
-
-
-def exact(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a loop compiled so that every operation is rounded; kept on disk."""
-    return jit._exact(function)

@@ -20,9 +20,7 @@ about equal length. The result therefore depends on nothing but the operands.
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import importlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -37,6 +35,7 @@ from numba.extending import intrinsic
 
 from ..graph import Array
 from . import jit
+from .compiled import available, divided, exact, parts, portion, run, shared
 
 __all__ = ["is_wide", "product"]
 
@@ -312,7 +311,7 @@ _one, _two, _three = (_tile(vectors) for vectors in (1, 2, 3))
 # Loops.
 
 
-@jit._exact
+@exact
 def _copy(
     kind: Any,
     size: Any,
@@ -354,7 +353,7 @@ def _copy(
         i += high
 
 
-@jit._exact
+@exact
 def _cut(rest: Any, most: Any) -> Any:
     """Return how long the next block of a sum is: full ones, and at the end two about equal."""
     return most if rest >= 2 * most else rest // 2 if rest > most else rest
@@ -451,21 +450,6 @@ _room = threading.local()
 _ROOM: Final = 128 + (ROWS + _MOST * VECTOR) * _READ * _DEEP + 2 * ROWS * _MOST * VECTOR + _COPIED
 
 
-def _threads_of_blas() -> Callable[[], int]:
-    """Return the function of numpy's BLAS that says how many threads it uses."""
-    try:
-        library = ctypes.CDLL(importlib.import_module("numpy._core._multiarray_umath").__file__)
-    except (ImportError, OSError):
-        return lambda: 0
-    for name in ("scipy_openblas_get_num_threads64_", "openblas_get_num_threads"):
-        if hasattr(library, name):
-            return getattr(library, name)  # type: ignore[no-any-return]
-    return lambda: 0  # another library, which is left alone
-
-
-_threads: Final = _threads_of_blas()
-
-
 def _layout(a: Array) -> int:
     """Return 1 if rows lie in memory one after the other, -1 if columns do, otherwise 0."""
     if not a.flags.aligned:
@@ -483,6 +467,10 @@ def _layout(a: Array) -> int:
 _SHORTEST: Final = 8
 _WORTHWHILE: Final = range(1 << 18, 1 << 31)  # products of numbers
 
+# A product is shared among threads by its rows or its columns alone, which is too coarse for many.
+_MOST_THREADS: Final = 4
+_LEAST: Final = 1 << 19  # products of numbers for each
+
 
 def _takes(a: Array, b: Array) -> bool:
     """Return whether the product of two matrices is one that the loops here are faster at."""
@@ -495,39 +483,79 @@ def _takes(a: Array, b: Array) -> bool:
         and a.dtype in (jit.SINGLE, jit.DOUBLE)
         and _layout(a) != 0
         and _layout(b) != 0
-        and _threads() == 1
+        and available(_MOST_THREADS)
     )
 
 
+_block = exact(_product)
+
+
+def _product_in_parts(count: Any, a: Any, b: Any, out: Any, room: Any) -> None:
+    """Write the product of two matrices, of which every thread computes some rows or columns."""
+    m, n = out.shape
+    # Nothing should be copied twice: neither strips of a, where its rows are not in order, nor b.
+    by_rows = a.strides[1] != a.itemsize
+    if by_rows and m < count * ROWS:
+        by_rows = False
+    elif not by_rows and n < count * _MOST * VECTOR // a.itemsize:
+        by_rows = True
+    for part in numba.prange(count):
+        if by_rows:
+            s = portion(m, part, count, ROWS)
+            _block(a[s], b, out[s], room[part])
+        else:
+            s = portion(n, part, count, VECTOR // a.itemsize)
+            _block(a, b[:, s], out[:, s], room[part])
+
+
 @functools.cache
-def _compiled(dtype: np.dtype[Any]) -> Any:
+def _compiled(dtype: np.dtype[Any], threads: bool = False) -> Any:
     """Return the loop for a dtype: one for all layouts, and for operands that are read-only."""
     number = numba.from_dtype(dtype)
     given = types.Array(number, 2, "A", readonly=True)
-    written, room = types.Array(number, 2, "A"), types.Array(types.uint8, 1, "C")
-    loop: Any = jit._exact(_product)
-    loop.compile((given, given, written, room))
+    written, room = types.Array(number, 2, "A"), types.uint8
+    loop: Any = shared(_product_in_parts) if threads else exact(_product)
+    if threads:
+        loop.compile((types.int64, given, given, written, types.Array(room, 2, "C")))
+    else:
+        loop.compile((given, given, written, types.Array(room, 1, "C")))
     loop.disable_compile()
     return loop
 
 
+def _rooms(count: int) -> Array:
+    """Return room for so many threads; each thread of the program has its own."""
+    rooms: Array | None = getattr(_room, "bytes", None)
+    if rooms is None or len(rooms) < count:
+        rooms = _room.bytes = np.empty((count, _ROOM), np.uint8)
+    return rooms
+
+
 def _multiply(a: Array, b: Array, out: Array) -> None:
-    try:
-        room = _room.bytes
-    except AttributeError:
-        room = _room.bytes = np.empty(_ROOM, np.uint8)
-    _compiled(out.dtype)(a, b, out, room)
+    count = parts(out.size * len(b), _LEAST)
+    rooms = _rooms(count)
+    if count > 1:
+        run(_compiled(out.dtype, threads=True), count, a, b, out, rooms)
+    else:
+        _compiled(out.dtype)(a, b, out, rooms[0])
 
 
 # The twins.
 
 
-@jit._exact
-def _outer_loop(a: Any, b: Any, out: Any) -> None:
+@exact
+def _outer_loop(out: Any, a: Any, b: Any) -> None:
     for i in range(len(a)):
         x = a[i]
         for j in range(len(b)):
             out[i, j] = x * b[j]
+
+
+@divided(_outer_loop, 1 << 14)
+def _outer(count: Any, out: Any, a: Any, b: Any) -> None:
+    for part in numba.prange(count):
+        s = portion(len(a), part, count, 1)
+        _outer_loop(out[s], a[s], b)
 
 
 def product(a: Array, b: Array, out: Array | None = None) -> Any:
@@ -537,7 +565,7 @@ def product(a: Array, b: Array, out: Array | None = None) -> Any:
             out = np.empty((len(a), b.shape[1]), a.dtype)
         if not jit._floating(out):
             return NotImplemented
-        _outer_loop(np.ascontiguousarray(a[:, 0]), np.ascontiguousarray(b[0]), out)
+        _outer(out, np.ascontiguousarray(a[:, 0]), np.ascontiguousarray(b[0]))
         return out
     if not _takes(a, b):
         return np.matmul(a, b, out)

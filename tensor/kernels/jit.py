@@ -15,13 +15,13 @@ Transcendental functions are left to numpy, which has vectors for them where num
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final
 
-import numba
 import numpy as np
 
 from ..graph import Array
+from .compiled import exact, summing
 from .room import Memory, contiguous, fresh
 
 __all__ = [
@@ -39,29 +39,9 @@ __all__ = [
     "sum",
 ]
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 SINGLE: Final = np.dtype(np.float32)
 DOUBLE: Final = np.dtype(np.float64)
 INDEX: Final = np.dtype(np.int64)
-
-
-def _compiled(function: F, **flags: Any) -> F:
-    flags |= {"nogil": True, "error_model": "numpy"}
-    try:
-        return numba.njit(function, cache=True, **flags)  # type: ignore[no-any-return]
-    except RuntimeError:  # there is no folder to keep it in
-        return numba.njit(function, **flags)  # type: ignore[no-any-return]
-
-
-def _exact(function: F) -> F:
-    """Compile a loop that rounds every operation."""
-    return _compiled(function)
-
-
-def _summing(function: F) -> F:
-    """Compile a loop that may take its sums in any order."""
-    return _compiled(function, fastmath={"contract", "reassoc"})
 
 
 def _alike(dtype: np.dtype[Any], *arrays: Array | None) -> bool:
@@ -76,7 +56,7 @@ def _floating(a: Array, *others: Array | None) -> bool:
 # Layers.
 
 
-@_exact
+@exact
 def _finish_loop(out: Any, bias: Any, relu: Any) -> None:
     zero = out.dtype.type(0)
     for i in range(out.shape[0]):
@@ -97,7 +77,7 @@ def finish(out: Array, bias: Array | None, activation: str | None, room: Any = N
 TILE: Final = 16
 
 
-@_exact
+@exact
 def _finish_turned_loop(turned: Any, bias: Any, relu: Any, out: Any) -> None:
     """Write a product's transpose, with bias and activation, to ``out``, tile by tile."""
     zero = out.dtype.type(0)
@@ -127,7 +107,7 @@ def finish_turned(
     return None
 
 
-@_exact
+@exact
 def _backward_loop(g: Any, out: Any, slope: Any, before: Any, total: Any) -> None:
     """Write the gradient before the activation, and add up its rows; either may be None.
 
@@ -183,7 +163,7 @@ def sum(a: Array, over: tuple[int, ...], keepdim: bool) -> Any:
     return total.reshape((1,) * len(over) + total.shape) if keepdim else total
 
 
-@_exact
+@exact
 def added(a: Any, i: Any) -> Any:
     """Return the sum of a row as that of sixteen sums, of every sixteenth element each.
 
@@ -217,7 +197,7 @@ def added(a: Any, i: Any) -> Any:
     return total
 
 
-@_exact
+@exact
 def _across_loop(a: Any, out: Any) -> None:
     for i in range(a.shape[0]):
         out[i] = added(a, i)
@@ -238,7 +218,7 @@ def leading(a: Array, over: tuple[int, ...]) -> Array | None:
     return a.reshape(math.prod(a.shape[:count]), math.prod(a.shape[count:]))
 
 
-@_exact
+@exact
 def _dropout_loop(a: Any, mask: Any, scale: Any, out: Any) -> None:
     zero = scale * a.dtype.type(0)
     for i in range(len(a)):
@@ -260,7 +240,7 @@ def dropout(
 # Rows by number.
 
 
-@_exact
+@exact
 def _add_rows_loop(values: Any, indices: Any, out: Any) -> None:
     for i in range(len(indices)):
         row, value = out[indices[i]], values[i]
@@ -282,7 +262,7 @@ def add_rows(values: Array, indices: Array, rows: int) -> Any:
 # numpy's here too. The largest of a row need not see every NaN: the sum will.
 
 
-@_summing
+@summing
 def _shift_loop(a: Any, out: Any) -> None:
     """Write ``a`` less the largest of each row to ``out``; float32 alone.
 
@@ -301,7 +281,7 @@ def _shift_loop(a: Any, out: Any) -> None:
             out[i, j] = a[i, j] - largest
 
 
-@_summing
+@summing
 def _total(e: Any, i: Any) -> Any:
     total = e.dtype.type(0)
     for j in range(e.shape[1]):
@@ -309,7 +289,7 @@ def _total(e: Any, i: Any) -> Any:
     return total
 
 
-@_summing
+@summing
 def _share_loop(e: Any) -> None:
     """Divide each row by its sum."""
     for i in range(e.shape[0]):
@@ -318,7 +298,7 @@ def _share_loop(e: Any) -> None:
             e[i, j] = e[i, j] / total
 
 
-@_summing
+@summing
 def _log_share_loop(e: Any, out: Any) -> None:
     """Take the logarithm of the sum of each row of ``e`` from that of ``out``."""
     for i in range(e.shape[0]):
@@ -327,7 +307,7 @@ def _log_share_loop(e: Any, out: Any) -> None:
             out[i, j] = out[i, j] - total
 
 
-@_summing
+@summing
 def _losses_loop(e: Any, shifted: Any, target: Any, ignored: Any) -> Any:
     """Return the sum of the losses, and how many rows count."""
     loss, count = 0.0, 0
@@ -339,7 +319,7 @@ def _losses_loop(e: Any, shifted: Any, target: Any, ignored: Any) -> Any:
     return loss, count
 
 
-@_summing
+@summing
 def _probabilities_loop(e: Any, target: Any, ignored: Any, scale: Any) -> None:
     """Make exponentials into ``softmax * scale``, less ``scale`` at each target."""
     for i in range(len(target)):
@@ -352,7 +332,7 @@ def _probabilities_loop(e: Any, target: Any, ignored: Any, scale: Any) -> None:
             e[i, target[i]] -= share
 
 
-@_summing
+@summing
 def _softmax_backward_loop(g: Any, out: Any, gradient: Any) -> None:
     for i in range(g.shape[0]):
         total = g.dtype.type(0)
@@ -362,7 +342,7 @@ def _softmax_backward_loop(g: Any, out: Any, gradient: Any) -> None:
             gradient[i, j] = out[i, j] * (g[i, j] - total)
 
 
-@_summing
+@summing
 def _log_softmax_backward_loop(g: Any, gradient: Any) -> None:
     """Make probabilities into gradients."""
     for i in range(g.shape[0]):
@@ -371,7 +351,7 @@ def _log_softmax_backward_loop(g: Any, gradient: Any) -> None:
             gradient[i, j] = g[i, j] - gradient[i, j] * total
 
 
-@_exact
+@exact
 def _fitting_loop(target: Any, ignored: Any, classes: Any) -> Any:
     """Return how many rows count, or -1 if a target is no class."""
     count = 0

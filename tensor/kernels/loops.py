@@ -222,7 +222,7 @@ def compiled(chain: Chain, dtypes: tuple[str, ...]) -> Callable[..., None]:
 
     ``dtypes`` are those of its inputs and outputs, for which it is compiled at once.
     """
-    from .fast import exact
+    from .compiled import exact
     from .jit import added
 
     text = _HEAD + source(chain)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..graph import Array
 from . import jit
+from .compiled import exact, summing
 from .norms import Places, wanted
 from .room import Memory, contiguous, fresh
 
@@ -57,7 +58,7 @@ def _places(
 # S numbers, each of which has one weight.
 
 
-@jit._summing
+@summing
 def _moments(a: Any, i: Any, centred: Any, eps: Any) -> Any:
     """Return the mean of a row and the factor that brings its deviations to size 1."""
     zero, one = a.dtype.type(0), a.dtype.type(1)
@@ -73,7 +74,7 @@ def _moments(a: Any, i: Any, centred: Any, eps: Any) -> Any:
     return mean, one / np.sqrt(square / count + eps)
 
 
-@jit._summing
+@summing
 def _normalize_loop(a: Any, weight: Any, bias: Any, centred: Any, eps: Any, out: Any) -> None:
     """Normalise rows whose channels are single numbers; ``weight`` and ``bias`` are (G, C)."""
     k = 0
@@ -92,7 +93,7 @@ def _normalize_loop(a: Any, weight: Any, bias: Any, centred: Any, eps: Any, out:
             k = (k + 1) % bias.shape[0]
 
 
-@jit._summing
+@summing
 def _normalize_planes_loop(
     a: Any, weight: Any, bias: Any, channels: Any, centred: Any, eps: Any, out: Any
 ) -> None:
@@ -141,7 +142,7 @@ def normalize_rows(
     return out
 
 
-@jit._summing
+@summing
 def _normalize_backward_loop(
     g: Any, a: Any, weight: Any, centred: Any, eps: Any, for_a: Any, for_weight: Any, for_bias: Any
 ) -> None:
@@ -169,7 +170,7 @@ def _normalize_backward_loop(
             for_a[i, j] = (x - (a[i, j] - mean) * scale * along - level) * scale
 
 
-@jit._summing
+@summing
 def _normalize_planes_backward_loop(
     g: Any, a: Any, weight: Any, centred: Any, eps: Any, for_a: Any, for_weight: Any, for_bias: Any
 ) -> None:
@@ -240,7 +241,7 @@ def normalize_rows_backward(
 # planes of a channel in double precision.
 
 
-@jit._summing
+@summing
 def _batch_moments_loop(a: Any, mean: Any, variance: Any) -> None:
     samples, channels, width = a.shape
     zero, count = a.dtype.type(0), samples * width
@@ -289,7 +290,7 @@ def batch_moments(a: Array, into: Array | None = None, room: Memory = fresh) -> 
     return out
 
 
-@jit._exact
+@exact
 def _batch_moments_backward_loop(g: Any, a: Any, out: Any, gradient: Any) -> None:
     samples, channels, width = a.shape
     count, two = a.dtype.type(samples * width), a.dtype.type(2)
@@ -324,7 +325,7 @@ def batch_moments_backward(
     return (gradient,)
 
 
-@jit._exact
+@exact
 def _batch_norm_loop(a: Any, statistics: Any, weight: Any, bias: Any, eps: Any, out: Any) -> None:
     samples, channels, width = a.shape
     zero, one = a.dtype.type(0), a.dtype.type(1)
@@ -377,7 +378,7 @@ def batch_norm(
     return out
 
 
-@jit._summing
+@summing
 def _batch_norm_backward_loop(
     g: Any,
     a: Any,

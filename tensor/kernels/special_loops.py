@@ -14,6 +14,7 @@ import numpy as np
 
 from ..graph import Array
 from . import jit, special
+from .compiled import exact
 from .norms import Places, wanted
 from .room import Memory, contiguous, fresh
 
@@ -28,7 +29,7 @@ def _fit(dtype: np.dtype[Any]) -> Any:
     return near, far, number(1), number(2), number(special.TOP)
 
 
-@jit._exact
+@exact
 def _polynomial(coefficients: Any, t: Any) -> Any:
     total = coefficients[-1]
     for k in range(len(coefficients) - 2, -1, -1):
@@ -36,7 +37,7 @@ def _polynomial(coefficients: Any, t: Any) -> Any:
     return total
 
 
-@jit._exact
+@exact
 def _exponents_loop(a: Any, factor: Any, top: Any, out: Any) -> None:
     """Write the exponents to ``out`` that ``erf(a * factor)`` needs if it is far from 0."""
     for i in range(len(a)):
@@ -45,7 +46,7 @@ def _exponents_loop(a: Any, factor: Any, top: Any, out: Any) -> None:
         out[i] = -y * y
 
 
-@jit._exact
+@exact
 def _erf(x: Any, e: Any, fit: Any) -> Any:
     """Return the error function of ``x``, given the exponential that it needs far from 0."""
     near, far, one, two, top = fit
@@ -56,26 +57,26 @@ def _erf(x: Any, e: Any, fit: Any) -> Any:
     return tail if y >= one else _polynomial(near, x * x) * x + x
 
 
-@jit._exact
+@exact
 def _erf_loop(a: Any, fit: Any, out: Any) -> None:
     for i in range(len(a)):
         out[i] = _erf(a[i], out[i], fit)
 
 
-@jit._exact
+@exact
 def _gelu_loop(a: Any, factor: Any, half: Any, fit: Any, out: Any) -> None:
     one = fit[2]
     for i in range(len(a)):
         out[i] = a[i] * half * (_erf(a[i] * factor, out[i], fit) + one)
 
 
-@jit._exact
+@exact
 def _squares_loop(a: Any, factor: Any, out: Any) -> None:
     for i in range(len(a)):
         out[i] = a[i] * a[i] * factor
 
 
-@jit._exact
+@exact
 def _gelu_backward_loop(
     g: Any, a: Any, density: Any, e: Any, factors: Any, fit: Any, out: Any
 ) -> None:

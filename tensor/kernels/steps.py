@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import numba
 import numpy as np
 
 from ..graph import Array
 from . import jit, optimizers
+from .compiled import divided, exact, portion
 
 __all__ = ["sweep"]
 
@@ -43,7 +45,18 @@ def sweep(
     return None
 
 
-@jit._exact
+_LEAST: Final = 2**14  # elements for each thread
+
+
+@exact
+def _cut(state: Any, s: Any) -> Any:
+    """Return a part of the state, or None where it is not there."""
+    if state is None:
+        return None
+    return state[s]
+
+
+@exact
 def _gradient(p: Any, g: Any, maximize: Any, kind: Any, decay: Any) -> Any:
     """Return the parameter after a decay of its own (kind 2), and the gradient with one (1)."""
     if maximize:
@@ -55,7 +68,7 @@ def _gradient(p: Any, g: Any, maximize: Any, kind: Any, decay: Any) -> Any:
     return p, g
 
 
-@jit._exact
+@exact
 def _follow(m: Any, g: Any, near: Any, share: Any) -> Any:
     return m + (g - m) * share if near else g - (g - m) * share
 
@@ -65,7 +78,7 @@ def _share(keep: float) -> tuple[bool, float]:
     return (True, 1 - keep) if 1 - keep < 0.5 else (False, 1 - (1 - keep))
 
 
-@jit._exact
+@exact
 def _sgd_loop(
     p: Any, g: Any, m: Any, up: Any, kind: Any, decay: Any, rates: Any, first: Any, nesterov: Any
 ) -> None:
@@ -77,6 +90,24 @@ def _sgd_loop(
             m[i] = b
             h = h + b * momentum if nesterov else b
         p[i] = x + h * rate
+
+
+@divided(_sgd_loop, _LEAST)
+def _sgd_shared(
+    count: Any,
+    p: Any,
+    g: Any,
+    m: Any,
+    up: Any,
+    kind: Any,
+    decay: Any,
+    rates: Any,
+    first: Any,
+    nesterov: Any,
+) -> None:
+    for part in numba.prange(count):
+        s = portion(len(p), part, count, 16)
+        _sgd_loop(p[s], g[s], _cut(m, s), up, kind, decay, rates, first, nesterov)
 
 
 def _sgd(
@@ -95,10 +126,10 @@ def _sgd(
     step: int,
 ) -> None:
     rates = number(momentum), number(1 - dampening), number(-lr)
-    _sgd_loop(p, g, state.get("momentum_buffer"), up, kind, decay, rates, step == 1, nesterov)
+    _sgd_shared(p, g, state.get("momentum_buffer"), up, kind, decay, rates, step == 1, nesterov)
 
 
-@jit._exact
+@exact
 def _adam_loop(
     p: Any, g: Any, m: Any, v: Any, top: Any, up: Any, kind: Any, decay: Any, near: Any, rates: Any
 ) -> None:
@@ -114,6 +145,25 @@ def _adam_loop(
             b = largest if largest >= b or largest != largest else b
             top[i] = b
         p[i] = x + a * factor / (np.sqrt(b) / root + eps)
+
+
+@divided(_adam_loop, _LEAST)
+def _adam_shared(
+    count: Any,
+    p: Any,
+    g: Any,
+    m: Any,
+    v: Any,
+    top: Any,
+    up: Any,
+    kind: Any,
+    decay: Any,
+    near: Any,
+    rates: Any,
+) -> None:
+    for part in numba.prange(count):
+        s = portion(len(p), part, count, 16)
+        _adam_loop(p[s], g[s], _cut(m, s), _cut(v, s), _cut(top, s), up, kind, decay, near, rates)
 
 
 def _adam(
@@ -141,10 +191,10 @@ def _adam(
         number(-(lr / (1 - beta1**step))),
     )
     m, v, top = state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq")
-    _adam_loop(p, g, m, v, top, up, kind, decay, near, rates)
+    _adam_shared(p, g, m, v, top, up, kind, decay, near, rates)
 
 
-@jit._exact
+@exact
 def _rmsprop_loop(
     p: Any, g: Any, v: Any, m: Any, b: Any, up: Any, kind: Any, decay: Any, near: Any, rates: Any
 ) -> None:
@@ -166,6 +216,25 @@ def _rmsprop_loop(
             p[i] = x + h * rate / size
 
 
+@divided(_rmsprop_loop, _LEAST)
+def _rmsprop_shared(
+    count: Any,
+    p: Any,
+    g: Any,
+    v: Any,
+    m: Any,
+    b: Any,
+    up: Any,
+    kind: Any,
+    decay: Any,
+    near: Any,
+    rates: Any,
+) -> None:
+    for part in numba.prange(count):
+        s = portion(len(p), part, count, 16)
+        _rmsprop_loop(p[s], g[s], _cut(v, s), _cut(m, s), _cut(b, s), up, kind, decay, near, rates)
+
+
 def _rmsprop(
     p: Array,
     g: Array,
@@ -183,10 +252,10 @@ def _rmsprop(
     near, share = _share(alpha)
     rates = tuple(map(number, (alpha, 1 - alpha, share, eps, momentum, -lr)))
     v, m, b = state["square_avg"], state.get("grad_avg"), state.get("momentum_buffer")
-    _rmsprop_loop(p, g, v, m, b, up, kind, decay, near, rates)
+    _rmsprop_shared(p, g, v, m, b, up, kind, decay, near, rates)
 
 
-@jit._exact
+@exact
 def _adagrad_loop(
     p: Any, g: Any, total: Any, up: Any, kind: Any, decay: Any, eps: Any, rate: Any
 ) -> None:
@@ -195,6 +264,15 @@ def _adagrad_loop(
         b = total[i] + h * h
         total[i] = b
         p[i] = x + h * rate / (np.sqrt(b) + eps)
+
+
+@divided(_adagrad_loop, _LEAST)
+def _adagrad_shared(
+    count: Any, p: Any, g: Any, total: Any, up: Any, kind: Any, decay: Any, eps: Any, rate: Any
+) -> None:
+    for part in numba.prange(count):
+        s = portion(len(p), part, count, 16)
+        _adagrad_loop(p[s], g[s], _cut(total, s), up, kind, decay, eps, rate)
 
 
 def _adagrad(
@@ -212,7 +290,7 @@ def _adagrad(
     step: int,
 ) -> None:
     rate = number(-(lr / (1 + (step - 1) * lr_decay)))
-    _adagrad_loop(p, g, state["sum"], up, kind, decay, number(eps), rate)
+    _adagrad_shared(p, g, state["sum"], up, kind, decay, number(eps), rate)
 
 
 _STEPS: Final[dict[Callable[..., None], Callable[..., None]]] = {
