@@ -24,6 +24,7 @@ BUILT_ON: Final = {
         for name in ("compiled", "fast", "jit", "rows", "special_loops", "steps")
     },
     "tensor/kernels/gemm.py": {"llvmlite", "numba"},
+    "tensor/kernels/threads.py": {"llvmlite", "numba"},
 }
 
 # The modules that hold the engine against other libraries, where these are installed.

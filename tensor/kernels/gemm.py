@@ -31,11 +31,11 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
-from numba.extending import intrinsic
 
 from ..graph import Array
 from . import jit
-from .compiled import available, divided, exact, parts, portion, run, shared
+from .compiled import exact, instruction
+from .threads import Divided, entry, parts, place, portion, share, shared, threads
 
 __all__ = ["is_wide", "product"]
 
@@ -94,11 +94,6 @@ class _Kind:
         return b.call(_function(b, name, self.vector, *[self.vector] * 3), [x, y, total])
 
 
-def _instruction(function: Callable[..., Any]) -> Any:
-    """Make a function that emits code into one that compiled loops can call."""
-    return intrinsic(function)
-
-
 def _int(value: int) -> Any:
     return ir.Constant(_INT, value)
 
@@ -127,7 +122,7 @@ def _emitted(kind: Any, emit: Callable[..., None], count: int) -> Any:
     return types.void(kind, *[types.int64] * count), codegen
 
 
-@_instruction
+@instruction
 def _address(typing: Any, array: Any) -> Any:
     """Return where the first element of an array lies."""
 
@@ -138,13 +133,13 @@ def _address(typing: Any, array: Any) -> Any:
     return types.int64(array), codegen
 
 
-@_instruction
+@instruction
 def _copy_vector(typing: Any, kind: Any, source: Any, target: Any) -> Any:
     """Copy a vector of numbers."""
     return _emitted(kind, lambda k, b, s, t: k.store(b, k.load(b, s, k.vector), t), 2)
 
 
-@_instruction
+@instruction
 def _copy_strip(typing: Any, kind: Any, source: Any, target: Any) -> Any:
     """Copy ROWS numbers."""
 
@@ -154,19 +149,19 @@ def _copy_strip(typing: Any, kind: Any, source: Any, target: Any) -> Any:
     return _emitted(kind, emit, 2)
 
 
-@_instruction
+@instruction
 def _copy_number(typing: Any, kind: Any, source: Any, target: Any) -> Any:
     """Copy one number."""
     return _emitted(kind, lambda k, b, s, t: k.store(b, k.load(b, s, k.number), t), 2)
 
 
-@_instruction
+@instruction
 def _clear_number(typing: Any, kind: Any, target: Any) -> Any:
     """Set one number to zero."""
     return _emitted(kind, lambda k, b, t: k.store(b, ir.Constant(k.number, 0.0), t), 1)
 
 
-@_instruction
+@instruction
 def _copy_turned(typing: Any, kind: Any, source: Any, s_row: Any, target: Any, t_row: Any) -> Any:
     """Write ROWS rows of a vector each as columns: a row of ROWS numbers for each lane."""
 
@@ -256,7 +251,7 @@ def _tile(vectors: int) -> Any:
                 for value, place in sums:
                     k.store(b, value, place)
 
-    @_instruction
+    @instruction
     def multiplied(
         typing: Any,
         kind: Any,
@@ -483,15 +478,15 @@ def _takes(a: Array, b: Array) -> bool:
         and a.dtype in (jit.SINGLE, jit.DOUBLE)
         and _layout(a) != 0
         and _layout(b) != 0
-        and available(_MOST_THREADS)
+        and 1 <= threads() <= _MOST_THREADS
     )
 
 
-_block = exact(_product)
+_whole = exact(_product)
 
 
-def _product_in_parts(count: Any, a: Any, b: Any, out: Any, room: Any) -> None:
-    """Write the product of two matrices, of which every thread computes some rows or columns."""
+def _part_of_product(part: Any, count: Any, a: Any, b: Any, out: Any, room: Any) -> None:
+    """Write some rows or columns of the product of two matrices."""
     m, n = out.shape
     # Nothing should be copied twice: neither strips of a, where its rows are not in order, nor b.
     by_rows = a.strides[1] != a.itemsize
@@ -499,13 +494,19 @@ def _product_in_parts(count: Any, a: Any, b: Any, out: Any, room: Any) -> None:
         by_rows = False
     elif not by_rows and n < count * _MOST * VECTOR // a.itemsize:
         by_rows = True
-    for part in numba.prange(count):
-        if by_rows:
-            s = portion(m, part, count, ROWS)
-            _block(a[s], b, out[s], room[part])
-        else:
-            s = portion(n, part, count, VECTOR // a.itemsize)
-            _block(a, b[:, s], out[:, s], room[part])
+    if by_rows:
+        s = portion(m, part, count, ROWS)
+        _whole(a[s], b, out[s], room[part])
+    else:
+        s = portion(n, part, count, VECTOR // a.itemsize)
+        _whole(a, b[:, s], out[:, s], room[part])
+
+
+_part = exact(_part_of_product)
+
+
+def _product_in_parts(memory: Any, count: Any, args: Any) -> None:
+    share(memory, count, entry(_part, args), place(count, args))
 
 
 @functools.cache
@@ -513,12 +514,16 @@ def _compiled(dtype: np.dtype[Any], threads: bool = False) -> Any:
     """Return the loop for a dtype: one for all layouts, and for operands that are read-only."""
     number = numba.from_dtype(dtype)
     given = types.Array(number, 2, "A", readonly=True)
-    written, room = types.Array(number, 2, "A"), types.uint8
-    loop: Any = shared(_product_in_parts) if threads else exact(_product)
+    written = types.Array(number, 2, "A")
+    loop: Any
     if threads:
-        loop.compile((types.int64, given, given, written, types.Array(room, 2, "C")))
+        rooms = types.Array(types.uint8, 2, "C")
+        taken = types.Tuple((given, given, written, rooms))  # type: ignore[no-untyped-call]
+        loop = exact(_product_in_parts)
+        loop.compile((types.int64, types.int64, taken))
     else:
-        loop.compile((given, given, written, types.Array(room, 1, "C")))
+        loop = exact(_product)
+        loop.compile((given, given, written, types.Array(types.uint8, 1, "C")))
     loop.disable_compile()
     return loop
 
@@ -534,9 +539,7 @@ def _rooms(count: int) -> Array:
 def _multiply(a: Array, b: Array, out: Array) -> None:
     count = parts(out.size * len(b), _LEAST)
     rooms = _rooms(count)
-    if count > 1:
-        run(_compiled(out.dtype, threads=True), count, a, b, out, rooms)
-    else:
+    if count == 1 or not shared(_compiled(out.dtype, True), count, (a, b, out, rooms)):
         _compiled(out.dtype)(a, b, out, rooms[0])
 
 
@@ -544,18 +547,21 @@ def _multiply(a: Array, b: Array, out: Array) -> None:
 
 
 @exact
-def _outer_loop(out: Any, a: Any, b: Any) -> None:
+def _outer_loop(part: Any, count: Any, out: Any, a: Any, b: Any) -> None:
+    s = portion(len(a), part, count, 1)
+    out, a = out[s], a[s]
     for i in range(len(a)):
         x = a[i]
         for j in range(len(b)):
             out[i, j] = x * b[j]
 
 
-@divided(_outer_loop, 1 << 14)
-def _outer(count: Any, out: Any, a: Any, b: Any) -> None:
-    for part in numba.prange(count):
-        s = portion(len(a), part, count, 1)
-        _outer_loop(out[s], a[s], b)
+@exact
+def _outer_both(memory: Any, count: Any, args: Any) -> None:
+    share(memory, count, entry(_outer_loop, args), place(count, args))
+
+
+_outer: Final = Divided(_outer_loop, _outer_both, 1 << 14)
 
 
 def product(a: Array, b: Array, out: Array | None = None) -> Any:

@@ -230,7 +230,7 @@ def compiled(chain: Chain, dtypes: tuple[str, ...]) -> Callable[..., None]:
         called = inspect.getsource(added)
         text += f"# added: {hashlib.sha256(called.encode()).hexdigest()[:16]}\n"
     name = f"loop_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    loop = exact(_loaded(name, text).loop)
+    loop: Callable[..., None] = exact(_loaded(name, text).loop)
     forms = [*chain.inputs, *(form for _, form in chain.outputs)]
     shapes = ((1, 1) if form == "full" else (1,) for form in forms)
     loop(*(np.ones(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)))

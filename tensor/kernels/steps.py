@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import numba
 import numpy as np
 
 from ..graph import Array
 from . import jit, optimizers
-from .compiled import divided, exact, portion
+from .compiled import exact
+from .threads import Divided, cut, entry, place, portion, share
 
 __all__ = ["sweep"]
 
@@ -46,14 +46,6 @@ def sweep(
 
 
 _LEAST: Final = 2**14  # elements for each thread
-
-
-@exact
-def _cut(state: Any, s: Any) -> Any:
-    """Return a part of the state, or None where it is not there."""
-    if state is None:
-        return None
-    return state[s]
 
 
 @exact
@@ -92,8 +84,9 @@ def _sgd_loop(
         p[i] = x + h * rate
 
 
-@divided(_sgd_loop, _LEAST)
-def _sgd_shared(
+@exact
+def _sgd_part(
+    part: Any,
     count: Any,
     p: Any,
     g: Any,
@@ -105,9 +98,16 @@ def _sgd_shared(
     first: Any,
     nesterov: Any,
 ) -> None:
-    for part in numba.prange(count):
-        s = portion(len(p), part, count, 16)
-        _sgd_loop(p[s], g[s], _cut(m, s), up, kind, decay, rates, first, nesterov)
+    s = portion(len(p), part, count, 16)
+    _sgd_loop(p[s], g[s], cut(m, s), up, kind, decay, rates, first, nesterov)
+
+
+@exact
+def _sgd_parts(memory: Any, count: Any, args: Any) -> None:
+    share(memory, count, entry(_sgd_part, args), place(count, args))
+
+
+_sgd_step: Final = Divided(_sgd_part, _sgd_parts, _LEAST)
 
 
 def _sgd(
@@ -126,7 +126,7 @@ def _sgd(
     step: int,
 ) -> None:
     rates = number(momentum), number(1 - dampening), number(-lr)
-    _sgd_shared(p, g, state.get("momentum_buffer"), up, kind, decay, rates, step == 1, nesterov)
+    _sgd_step(p, g, state.get("momentum_buffer"), up, kind, decay, rates, step == 1, nesterov)
 
 
 @exact
@@ -147,8 +147,9 @@ def _adam_loop(
         p[i] = x + a * factor / (np.sqrt(b) / root + eps)
 
 
-@divided(_adam_loop, _LEAST)
-def _adam_shared(
+@exact
+def _adam_part(
+    part: Any,
     count: Any,
     p: Any,
     g: Any,
@@ -161,9 +162,16 @@ def _adam_shared(
     near: Any,
     rates: Any,
 ) -> None:
-    for part in numba.prange(count):
-        s = portion(len(p), part, count, 16)
-        _adam_loop(p[s], g[s], _cut(m, s), _cut(v, s), _cut(top, s), up, kind, decay, near, rates)
+    s = portion(len(p), part, count, 16)
+    _adam_loop(p[s], g[s], m[s], v[s], cut(top, s), up, kind, decay, near, rates)
+
+
+@exact
+def _adam_parts(memory: Any, count: Any, args: Any) -> None:
+    share(memory, count, entry(_adam_part, args), place(count, args))
+
+
+_adam_step: Final = Divided(_adam_part, _adam_parts, _LEAST)
 
 
 def _adam(
@@ -191,7 +199,7 @@ def _adam(
         number(-(lr / (1 - beta1**step))),
     )
     m, v, top = state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq")
-    _adam_shared(p, g, m, v, top, up, kind, decay, near, rates)
+    _adam_step(p, g, m, v, top, up, kind, decay, near, rates)
 
 
 @exact
@@ -216,8 +224,9 @@ def _rmsprop_loop(
             p[i] = x + h * rate / size
 
 
-@divided(_rmsprop_loop, _LEAST)
-def _rmsprop_shared(
+@exact
+def _rmsprop_part(
+    part: Any,
     count: Any,
     p: Any,
     g: Any,
@@ -230,9 +239,16 @@ def _rmsprop_shared(
     near: Any,
     rates: Any,
 ) -> None:
-    for part in numba.prange(count):
-        s = portion(len(p), part, count, 16)
-        _rmsprop_loop(p[s], g[s], _cut(v, s), _cut(m, s), _cut(b, s), up, kind, decay, near, rates)
+    s = portion(len(p), part, count, 16)
+    _rmsprop_loop(p[s], g[s], v[s], cut(m, s), cut(b, s), up, kind, decay, near, rates)
+
+
+@exact
+def _rmsprop_parts(memory: Any, count: Any, args: Any) -> None:
+    share(memory, count, entry(_rmsprop_part, args), place(count, args))
+
+
+_rmsprop_step: Final = Divided(_rmsprop_part, _rmsprop_parts, _LEAST)
 
 
 def _rmsprop(
@@ -252,7 +268,7 @@ def _rmsprop(
     near, share = _share(alpha)
     rates = tuple(map(number, (alpha, 1 - alpha, share, eps, momentum, -lr)))
     v, m, b = state["square_avg"], state.get("grad_avg"), state.get("momentum_buffer")
-    _rmsprop_shared(p, g, v, m, b, up, kind, decay, near, rates)
+    _rmsprop_step(p, g, v, m, b, up, kind, decay, near, rates)
 
 
 @exact
@@ -266,13 +282,29 @@ def _adagrad_loop(
         p[i] = x + h * rate / (np.sqrt(b) + eps)
 
 
-@divided(_adagrad_loop, _LEAST)
-def _adagrad_shared(
-    count: Any, p: Any, g: Any, total: Any, up: Any, kind: Any, decay: Any, eps: Any, rate: Any
+@exact
+def _adagrad_part(
+    part: Any,
+    count: Any,
+    p: Any,
+    g: Any,
+    total: Any,
+    up: Any,
+    kind: Any,
+    decay: Any,
+    eps: Any,
+    rate: Any,
 ) -> None:
-    for part in numba.prange(count):
-        s = portion(len(p), part, count, 16)
-        _adagrad_loop(p[s], g[s], _cut(total, s), up, kind, decay, eps, rate)
+    s = portion(len(p), part, count, 16)
+    _adagrad_loop(p[s], g[s], total[s], up, kind, decay, eps, rate)
+
+
+@exact
+def _adagrad_parts(memory: Any, count: Any, args: Any) -> None:
+    share(memory, count, entry(_adagrad_part, args), place(count, args))
+
+
+_adagrad_step: Final = Divided(_adagrad_part, _adagrad_parts, _LEAST)
 
 
 def _adagrad(
@@ -290,7 +322,7 @@ def _adagrad(
     step: int,
 ) -> None:
     rate = number(-(lr / (1 + (step - 1) * lr_decay)))
-    _adagrad_shared(p, g, state["sum"], up, kind, decay, number(eps), rate)
+    _adagrad_step(p, g, state["sum"], up, kind, decay, number(eps), rate)
 
 
 _STEPS: Final[dict[Callable[..., None], Callable[..., None]]] = {

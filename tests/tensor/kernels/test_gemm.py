@@ -54,9 +54,8 @@ LAYOUTS: list[Callable[..., Array]] = [in_order, turned, part, turned_part]
 
 
 @pytest.fixture(autouse=True)
-def numba_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(gemm, "_threads", lambda: 1)
-    with tensor.use_kernels("numba"):
+def numba_on_one_thread() -> Iterator[None]:
+    with threadpoolctl.threadpool_limits(1, user_api="blas"), tensor.use_kernels("numba"):
         yield
 
 
@@ -178,10 +177,25 @@ def test_other_products_are_left_to_blas(name: str) -> None:
     np.testing.assert_array_equal(reference.product(a, b), np.matmul(a, b))
 
 
-def test_several_threads_of_blas_are_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_number_of_threads_changes_no_bit(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm, "_LEAST", 1)
+    rng = np.random.default_rng(4)
+    for rows, cols, inner in SIZES:
+        for left in LAYOUTS:
+            for right in LAYOUTS:
+                a, b = left(rng, rows, inner, dtype), right(rng, inner, cols, dtype)
+                alone = multiplied(a, b).tobytes()
+                for count in (2, 3):
+                    with threadpoolctl.threadpool_limits(count, user_api="blas"):
+                        assert multiplied(a, b).tobytes() == alone
+
+
+def test_many_threads_are_left_to_blas(monkeypatch: pytest.MonkeyPatch) -> None:
     a = in_order(np.random.default_rng(0), 128, 128, "float32")
+    monkeypatch.setattr(gemm, "threads", lambda: 4)
     assert gemm._takes(a, a)
-    monkeypatch.setattr(gemm, "_threads", lambda: 2)
+    monkeypatch.setattr(gemm, "threads", lambda: 5)
     assert not gemm._takes(a, a)
     np.testing.assert_array_equal(reference.product(a, a), np.matmul(a, a))
 
@@ -203,9 +217,3 @@ def test_read_only_operands_need_no_loop_of_their_own() -> None:
     a.flags.writeable = False
     np.testing.assert_array_equal(reference.product(a, a), expected)
     assert len(gemm._compiled(a.dtype).signatures) == 1
-
-
-def test_the_threads_of_blas_are_known() -> None:
-    ask = gemm._threads_of_blas()
-    with threadpoolctl.threadpool_limits(1, user_api="blas"):
-        assert ask() == 1

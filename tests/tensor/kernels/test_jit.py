@@ -20,6 +20,7 @@ from tensor import Tensor, optim
 from tensor.dispatch import OPS, quietly
 from tensor.kernels import (
     choice,
+    compiled,
     gemm,
     jit,
     norms,
@@ -211,19 +212,19 @@ def test_numba_that_cannot_be_imported_is_given_up_with_a_warning(tmp_path: Path
 def test_without_a_folder_for_the_cache_kernels_are_compiled_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    right = jit.numba.njit
+    right = compiled.numba.njit
 
     def njit(function: Any, cache: bool = False, **flags: Any) -> Any:
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
         return right(function, **flags)
 
-    monkeypatch.setattr(jit.numba, "njit", njit)
+    monkeypatch.setattr(compiled.numba, "njit", njit)
 
     def twice(a: Any) -> Any:
         return a + a
 
-    assert jit._exact(twice)(1.5) == 3.0
+    assert compiled.exact(twice)(1.5) == 3.0
 
 
 # Optimizers, bit for bit
