@@ -265,10 +265,12 @@ class Survey:
         parts = [
             tests[i : i + 400] for tests in by_file.values() for i in range(0, len(tests), 400)
         ]
-        done = forked(parts, work, lambda tests: 1800, self.jobs)
-        for tests, found, _ in self.shown(done, len(parts), "which lines the tests run"):
-            if isinstance(found, str):
-                raise RuntimeError(f"the tests from {tests[0]} to {tests[-1]} end the process")
+        # Those of a part that ends its process are run alone; one that does so then is not used.
+        for name in ("which lines the tests run", "which lines they run alone"):
+            done = forked(parts, work, lambda tests: 1800, self.jobs)
+            ended = [tests for tests, found, _ in self.shown(done, len(parts), name) if found]
+            parts = [[test] for tests in ended for test in tests]
+        self.known_tests.add(*(Ran(test, digest_of(test), 0.0, None) for (test,) in parts))
 
     def controls_in_place(
         self, session: Session, choice: Choice, living: planting.Living, budget: float
