@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 import tensor
@@ -41,6 +42,23 @@ def test_what_is_written_to_no_place_has_the_gradient_0() -> None:
         (found,) = grad(out, [value], Tensor(np.arange(6.0).reshape(3, 2)))
         assert found is not None
         assert found.tolist() == [[0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(), (5,), (1,), (4, 1), (4, 5), (3, 1, 5), (3, 4, 1), (1, 4, 5), (1, 1, 1, 5), (2, 1, 4, 1)],
+)
+def test_a_value_written_to_many_places_has_the_sum_of_their_gradients(
+    shape: tuple[int, ...],
+) -> None:
+    rng = np.random.default_rng(len(shape))
+    value, weights = rng.normal(size=shape), rng.normal(size=(2, 3, 4, 5))
+    ours, theirs = Tensor(value, requires_grad=True), torch.tensor(value, requires_grad=True)
+    out = tensor.setitem(Tensor(np.zeros(weights.shape)), ours, ..., False)
+    torch.broadcast_to(theirs, weights.shape).backward(torch.from_numpy(weights))
+    (found,) = grad(out, [ours], Tensor(weights))
+    assert found is not None and theirs.grad is not None
+    assert_close(found.data, theirs.grad.numpy(), "setitem")
 
 
 def test_a_mask_of_one_key_for_no_key_has_the_gradient_0() -> None:

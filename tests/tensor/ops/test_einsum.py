@@ -44,6 +44,21 @@ def test_any_equation_means_what_it_does_in_numpy_and_torch(
         assert_close(g.data, w.numpy(), note=equation)
 
 
+@pytest.mark.parametrize("length", [0, 1, 3])
+@pytest.mark.parametrize("equation", ["ij,ij->j", "ij,ij->i", "...j,...j->...j", "ij,ij->"])
+def test_an_operand_of_length_1_stands_for_any_length(equation: str, length: int) -> None:
+    rng = np.random.default_rng(length)
+    arrays = [rng.normal(size=shape) for shape in ((1, 2), (length, 2))]
+    ours = [Tensor(a, requires_grad=True) for a in arrays]
+    theirs = [torch.from_numpy(a).requires_grad_() for a in arrays]
+    out = tensor.einsum(equation, *ours)
+    weights = weights_for(out)
+    wanted = torch.autograd.grad(torch.einsum(equation, *theirs), theirs, torch.from_numpy(weights))
+    for g, w in zip(grad(out, ours, Tensor(weights)), wanted, strict=True):
+        assert g is not None
+        assert_close(g.data, w.numpy())
+
+
 @pytest.mark.parametrize(
     ("equation", "shapes", "path"),
     [
