@@ -4,9 +4,9 @@
 
 Every mutant runs in a process of its own, forked from one that has imported and collected
 everything. The test that killed it when the table was last published comes first; then those that
-run the mutated statement, the quickest of each kind first, and more of them for what survives.
-What was found is kept, so that a run that was interrupted goes on where it stopped, and survivors
-are tried again when the tests have changed.
+run the mutated statement, the quickest of each kind first, and more of them for what survives
+without a reason that is known. What was found is kept, so that a run that was interrupted goes on
+where it stopped, and survivors are tried again when the tests have changed.
 The results go to mutation.csv and mutation.json, and become a section of proof.md.
 """
 

@@ -18,6 +18,7 @@ from tqdm import tqdm
 from tests.mutation import planting
 from tests.mutation.choice import Choice
 from tests.mutation.mutants import Mutant, compiled, mutants
+from tests.mutation.reasons import reason
 from tests.mutation.sessions import Ran, Session, digest_of, forked, traced
 from tests.mutation.sessions import main as pytest_main
 from tests.structure import ROOT
@@ -209,7 +210,8 @@ class Survey:
     ) -> None:
         """Try what is left of the mutants that are planted in one way, with ever more tests.
 
-        Those that were killed before meet the test that did it first, alone.
+        Those that were killed before meet the test that did it first, alone. Of those that survive
+        the first of the budgets, only what no reason is known for is tried further.
         """
         again = {
             mutant: [killer]
@@ -217,8 +219,9 @@ class Survey:
             if (killer := self.killers.get(mutant.what, "")) in choice.seconds
         }
         self.round(way, 0, choice, again, work)
-        for budget in budgets:
-            picked = {mutant: pick(mutant, budget) for mutant in self.left(budget, way)}
+        for number, budget in enumerate(budgets):
+            left = [m for m in self.left(budget, way) if number == 0 or not reason(m)]
+            picked = {mutant: pick(mutant, budget) for mutant in left}
             self.round(way, budget, choice, picked, work)
 
     def round(

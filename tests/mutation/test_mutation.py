@@ -305,11 +305,18 @@ def test_what_was_killed_before_meets_the_test_that_did_it_first(
         if budget == 0:
             killed = {"killed_by": "a.py::f", "ran": True, "tests": 1}
             found.note(one, killed, 0.1, way, budget)
+        elif budget == 2:
+            found.note(other, {"killed_by": "", "ran": True, "tests": 1}, 0.1, way, budget)
 
     monkeypatch.setattr(found, "round", lambda *arguments: noted(*arguments[:4]))
     choice = Choice([Ran("a.py::f", "", 0.2, {}), Ran("b.py::g", "", 0.1, {})])
-    found.rounds("in place", [2.0], choice, lambda m, s: ["b.py::g"], lambda m, tests: {})
-    assert rounds == [(0, {one.key: ["a.py::f"]}), (2.0, {other.key: ["b.py::g"]})]
+    found.rounds("in place", [2.0, 9.0], choice, lambda m, s: ["b.py::g"], lambda m, tests: {})
+    left = {other.key: ["b.py::g"]}
+    assert rounds == [(0, {one.key: ["a.py::f"]}), (2.0, left), (9.0, left)]
+    rounds.clear()
+    monkeypatch.setattr(survey, "reason", lambda mutant: "equivalent")
+    found.rounds("in place", [3.0, 9.0], choice, lambda m, s: ["b.py::g"], lambda m, tests: {})
+    assert rounds == [(0, {}), (3.0, left), (9.0, {})]
     assert survey.killers(None) == survey.killers(tmp_path / "nothing.csv") == {}
 
 
