@@ -105,12 +105,12 @@ class Survey:
         self.killers = killers(published)
         folder = state / f"mutation-{digest('micro', 'tensor')}"
         folder.mkdir(parents=True, exist_ok=True)
-        watched = hashlib.sha256("\n".join(files).encode()).hexdigest()[:8]
-        self.known_tests = Kept(folder / f"tests-{watched}.jsonl")
         self.known = Kept(folder / "mutants.jsonl")
         self.checks = Kept(folder / "controls.jsonl")
         self.all_tests = digest(*TESTS)
         self.sources = {path: (ROOT / path).read_text("utf-8") for path in files}
+        watched = hashlib.sha256(json.dumps(self.sources).encode()).hexdigest()[:16]
+        self.known_tests = Kept(state / f"tests-{watched}.jsonl")  # which lines of these they run
         self.codes = {p: compiled(text, str(ROOT / p)) for p, text in self.sources.items()}
         self.left_out: Counter[str] = Counter()
         self.total: Counter[str] = Counter()

@@ -233,7 +233,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    (folder,) = state.iterdir()
+    (folder,) = state.glob("mutation-*")
     return folder
 
 
