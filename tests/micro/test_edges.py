@@ -60,3 +60,17 @@ def test_without_decay_a_parameter_that_is_infinite_stays_so() -> None:
     w.grad = 1.0
     SGD([w], lr=0.5).step()
     assert w.data == math.inf
+
+
+def test_a_rectifier_that_leaks_turns_the_sign_of_0_with_its_slope() -> None:
+    for slope in (1.0, -1.0):
+        out = ops.leaky_relu(Value(0.0), slope)
+        assert math.copysign(1, out.data) == slope
+
+
+def test_many_parameters_are_as_good_as_few() -> None:
+    params = [Value(1.0) for _ in range(300)]
+    descent = SGD(params, lr=0.5)
+    sum(params, Value(0.0)).backward()
+    descent.step()
+    assert {p.data for p in params} == {0.5}

@@ -111,6 +111,15 @@ def test_a_whole_loss_stays_in_its_dtype(loss: Callable[[Tensor], Tensor], dtype
     assert g.dtype == dtype
 
 
+@pytest.mark.parametrize(("dtype", "other"), [("float32", "float64"), ("float64", "float32")])
+def test_a_seed_is_converted_to_the_dtype_of_its_output(dtype: str, other: str) -> None:
+    for make in (lambda x: x, lambda x: x.exp()):
+        x = Tensor(np.zeros(2, dtype), requires_grad=True)
+        make(x).backward(Tensor(np.array([2.0, -3.0], other)))
+        assert x.grad is not None and x.grad.dtype == dtype
+        assert x.grad.tolist() == [2.0, -3.0]
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_the_second_order_stays_in_its_dtype(dtype: str) -> None:
     x = leaf(2, 3, dtype=dtype)

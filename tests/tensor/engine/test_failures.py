@@ -168,6 +168,28 @@ def test_a_version_error_is_raised_before_anything_is_freed() -> None:
     np.testing.assert_allclose(x.grad, np.exp(x.data))
 
 
+def test_it_is_so_where_the_pass_goes_on_beyond_an_intermediate_that_is_asked_for() -> None:
+    x = leaf(3)
+    h = x.exp()
+    loss = (h * 2).square().sum()
+    with no_grad():
+        h.detach().add_(1)
+    with pytest.raises(RuntimeError, match=r"exp: one of the variables .* modified by an inplace"):
+        grad(loss, [h, x])
+    (found,) = grad(loss, h)  # that part is intact
+    assert found is not None
+    np.testing.assert_allclose(found.data, 8 * np.exp(x.data))
+
+
+def test_what_a_hook_has_freed_is_missed_by_the_pass_that_called_it() -> None:
+    x = leaf(3)
+    h = x.exp()
+    first, losses = (h * 2).sum(), [(x + h).sum()]
+    h.register_hook(lambda g: losses.pop().backward() if losses else None)
+    with pytest.raises(RuntimeError, match=r"exp of shape \(3,\): .*retain_graph=True"):
+        first.backward()
+
+
 # A second pass
 
 GRAPHS: dict[str, Callable[[Tensor], Tensor]] = {

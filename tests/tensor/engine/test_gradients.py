@@ -283,6 +283,9 @@ BAD_CALLS: dict[str, tuple[Callable[[Tensor], object], type[Exception], str]] = 
     "gradient broadcast": (lambda x: (x * 2).backward(weights(1)), ShapeError, r"\(1,\).*\(3,\)"),
     "two gradients": (
         lambda x: (x * 2).backward([weights(3)] * 2), RuntimeError, "2 gradients for 1 outputs"),
+    "one gradient for two": (
+        lambda x: st.backward([x.sum(), x.sum()], [Tensor(1.0)]), RuntimeError,
+        "1 gradients for 2 outputs"),
     "complex gradient": (lambda x: (x * 2).backward(np.full(3, 1j)), TypeError, "complex"),
     "no inputs": (lambda x: x.sum().backward(inputs=[]), RuntimeError, "inputs must not be empty"),
     "input without grad": (

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from tensor import Tensor, optim
 
@@ -73,3 +74,27 @@ def test_more_and_fewer_groups_than_there_are_cannot_be_loaded() -> None:
     for saved, own in ((1, 2), (2, 1)):
         with pytest.raises(ValueError, match="different number of parameter groups"):
             optimizer(own).load_state_dict(optimizer(saved).state_dict())
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.25, 0.5])
+def test_a_mean_is_rounded_from_the_end_that_pytorch_rounds_it_from(beta: float) -> None:
+    ours, theirs = parameter(1), torch.ones(1, dtype=torch.float64, requires_grad=True)
+    one = optim.Adam([ours], betas=(beta, 0.5))
+    other = torch.optim.Adam([theirs], betas=(beta, 0.5), foreach=False)
+    for g in (1e16, 1.0):
+        ours.grad, theirs.grad = Tensor(np.array([g])), torch.tensor([g], dtype=torch.float64)
+        one.step()
+        other.step()
+    assert one.state[ours]["exp_avg"].tolist() == other.state[theirs]["exp_avg"].tolist()
+
+
+@pytest.mark.parametrize("kind", ["SGD", "AdamW"])
+def test_a_decay_of_1_is_one(kind: str) -> None:
+    ours, theirs = parameter(2), torch.ones(2, dtype=torch.float64, requires_grad=True)
+    for module, p, g in (
+        (optim, ours, Tensor(np.zeros(2))),
+        (torch.optim, theirs, torch.zeros(2, dtype=torch.float64)),
+    ):
+        p.grad = g
+        getattr(module, kind)([p], lr=0.25, weight_decay=1).step()
+    assert ours.tolist() == theirs.tolist() == [0.75, 0.75]
