@@ -9,6 +9,7 @@ step does, such as drawing random numbers or moving parameters, is an instructio
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -317,8 +318,9 @@ class Tracer:
         self.instructions: list[Instruction] = []
         self.captured: list[Captured] = []
         self.cleared: set[int] = set()
-        self._edges: dict[int, Edge] = {}  # by the id of the array that holds the elements
-        self._alive: list[Any] = []  # so that no id is used twice
+        # By the id of the array that holds the elements, which is forgotten when the array is gone.
+        self._edges: dict[int, Edge] = {}
+        self._present: dict[int, weakref.ref[Array]] = {}
         self.calls = Calls()
         self.modules = self.calls.modules
 
@@ -344,7 +346,6 @@ class Tracer:
             edge = Captured(label, tensor)
             self.captured.append(edge)
             self._enter(tensor._array, edge)
-            self._alive.append(tensor)
         return edge
 
     def gathered(self, leaf: Tensor) -> None:
@@ -355,7 +356,6 @@ class Tracer:
             edge = Captured(f"{label}.grad", grad, leaf)
             self.captured.append(edge)
             self._enter(grad._array, edge)
-            self._alive.append(grad)
 
     def several(
         self,
@@ -481,5 +481,11 @@ class Tracer:
             self._enter(out, instruction)
 
     def _enter(self, array: Array, edge: Edge) -> None:
-        self._edges[id(array)] = edge
-        self._alive.append(array)
+        key = id(array)
+
+        def forget(_: object) -> None:
+            self._edges.pop(key, None)
+            self._present.pop(key, None)
+
+        self._edges[key] = edge
+        self._present[key] = weakref.ref(array, forget)
