@@ -19,7 +19,7 @@ from .dispatch import OPS, quietly
 from .graph import Constant
 from .kernels.into import computed
 from .program import Program
-from .shapes import reduced
+from .shapes import is_basic, reduced
 from .tracing import Captured, Edge, Instruction
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "RESHAPES",
     "VIEWS",
     "folded",
-    "is_basic",
     "is_view",
     "is_whole",
     "merged",
@@ -53,15 +52,6 @@ DRAWS = frozenset({"uniform", "normal", "integers", "permutation", "bernoulli"})
 def optimized(program: Program, fast: bool = False) -> Program:
     """Return a program with all passes applied; ``fast`` if numba's kernels are to run it."""
     return pruned(merged(split(without_copies(folded(program)), fast)))
-
-
-def is_basic(index: Any) -> bool:
-    """Return whether an index gives a view: whether there are no arrays in it."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return all(
-        part is None or part is ... or type(part) is int or isinstance(part, slice)
-        for part in parts
-    )
 
 
 def is_view(edge: Edge) -> bool:
@@ -172,8 +162,8 @@ def split(program: Program, fast: bool) -> Program:
     numba compiles.
     """
 
-    def is_plain(a: Edge, attrs: Mapping[str, Any]) -> bool:
-        return len(a.shape) == 2 and a.dtype != np.float16 and not attrs["label_smoothing"]
+    def is_plain(a: Edge) -> bool:
+        return len(a.shape) == 2 and a.dtype != np.float16
 
     def beginning(a: Edge, target: Edge, ins: Instruction) -> list[Instruction]:
         """Return what both have in common."""
@@ -184,16 +174,17 @@ def split(program: Program, fast: bool) -> Program:
 
     def shares(a: Edge, target: Edge, ins: Instruction) -> bool:
         kinds = a.dtype == np.float32 and target.dtype == np.int64 and 0 not in a.shape
-        return fast and kinds and is_whole(a) and ins.attrs["reduction"] in ("mean", "sum")
+        plain = ins.attrs["reduction"] in ("mean", "sum") and not ins.attrs["label_smoothing"]
+        return fast and kinds and is_whole(a) and plain
 
     def visit(ins: Instruction) -> Edge | list[Instruction]:
-        if ins.op == "cross_entropy" and is_plain(ins.inputs[0], ins.attrs):
+        if ins.op == "cross_entropy" and is_plain(ins.inputs[0]):
             a, target = ins.inputs
             first = beginning(a, target, ins)
             name = "losses" if len(first) == 2 else "nll"
             inputs = (*reversed(first), target)
             return [*first, hidden(name, inputs, _loss(ins), ins.shape, ins, fast)]
-        if ins.op == "cross_entropy_backward" and is_plain(ins.inputs[1], ins.attrs):
+        if ins.op == "cross_entropy_backward" and is_plain(ins.inputs[1]):
             g, a, target = ins.inputs
             first = beginning(a, target, ins)
             if len(first) == 2:
@@ -224,7 +215,7 @@ def _divided(ins: Instruction) -> Instruction | list[Instruction]:
 
 
 def _loss(ins: Instruction) -> dict[str, Any]:
-    return {name: ins.attrs[name] for name in ("ignore_index", "reduction")}
+    return {name: ins.attrs[name] for name in ("ignore_index", "reduction", "label_smoothing")}
 
 
 def hidden(

@@ -406,7 +406,7 @@ class Plan:
             elif isinstance(edge, Captured):
                 continue
             else:
-                param._grad = Tensor._wrap(self._value(edge).copy())
+                _copy_gradient(param, self._value(edge))
         step.optimizer._step()
 
     def _hand_over(self, given: Sequence[Tensor]) -> None:
@@ -414,7 +414,7 @@ class Plan:
         for target, edge, placed in self._handed:
             tensor = target if isinstance(target, Tensor) else given[target]
             if not placed:
-                tensor._grad = Tensor._wrap(self._value(edge).copy())
+                _copy_gradient(tensor, self._value(edge))
             elif tensor._grad is None:
                 tensor._grad = self._gradient(tensor)
         for param in self._passing:
@@ -442,6 +442,21 @@ def _run(calls: list[Call]) -> None:
 
 def _computed(out: Array, kernel: Callable[..., Any], arrays: Any, attrs: Any) -> None:
     np.copyto(out, kernel(*arrays, **attrs))
+
+
+def _copy_gradient(leaf: Tensor, gradient: Array) -> None:
+    """Give a leaf a copy of its gradient, where its optimizer wants it if nobody looks there."""
+    leaf._grad = None
+    slot = leaf._slot
+    fits = slot is not None and (slot.view.shape, slot.view.dtype) == (
+        gradient.shape,
+        gradient.dtype,
+    )
+    if slot is not None and fits and slot.is_idle():
+        np.copyto(slot.view, gradient)
+        leaf._grad = Tensor._wrap(slot.view)
+    else:
+        leaf._grad = Tensor._wrap(gradient.copy())
 
 
 def _effected(out: Array, effect: Callable[..., Any], arrays: Sequence[Any]) -> None:

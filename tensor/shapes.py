@@ -6,7 +6,7 @@ from typing import Any
 
 from .errors import ShapeError
 
-__all__ = ["axes", "axis", "integers", "reduced", "size"]
+__all__ = ["axes", "axis", "integers", "is_basic", "reduced", "size"]
 
 
 def axis(dim: Any, ndim: int, *, what: str = "") -> int:
@@ -88,3 +88,12 @@ def integers(name: str, value: Any) -> tuple[int, ...]:
     if any(isinstance(entry, bool) or not hasattr(entry, "__index__") for entry in entries):
         raise TypeError(f"{name} must be an integer or a sequence of them, got {value!r}")
     return tuple(int(entry.__index__()) for entry in entries)
+
+
+def is_basic(index: Any) -> bool:
+    """Return whether an index gives a view: whether there are no arrays in it."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(
+        part is None or part is ... or type(part) is int or isinstance(part, slice)
+        for part in parts
+    )

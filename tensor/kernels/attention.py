@@ -233,14 +233,13 @@ def attention_backward(
     g = g.reshape(*lead, *g.shape[-2:])
     shape = (*lead, query.shape[-2], key.shape[-2])
     sources = (batch.query.shape, batch.key.shape, batch.value.shape, shape)
-    given = (
-        None
-        if into is None
-        else [
+    given = None
+    if into is not None:
+        given = [
             None if place is None else place.reshape(source)
-            for place, source in zip(into, sources, strict=True)
+            for place, source in zip(into[:3], sources, strict=False)
         ]
-    )
+        given.append(None if into[3] is None else room("mask", shape, g.dtype))
     grads = list(wanted(needs, sources, g.dtype, given))
     for gradient in grads:
         if gradient is not None:
@@ -274,14 +273,18 @@ def attention_backward(
     if for_query is not None:
         np.multiply(for_query, g.dtype.type(scale), out=for_query)
     if for_mask is not None and mask is not None:
-        grads[3] = _summed(for_mask, mask.shape)
+        grads[3] = _summed(for_mask, mask.shape, None if into is None else into[3])
     if query.ndim == key.ndim == value.ndim == 2:
         grads[:3] = [None if gradient is None else gradient[0] for gradient in grads[:3]]
     return tuple(grads)
 
 
-def _summed(scores: Array, shape: tuple[int, ...]) -> Array:
+def _summed(scores: Array, shape: tuple[int, ...], into: Array | None) -> Array:
     """Return what ``shape`` was expanded from, summed over what was repeated."""
     ahead = scores.ndim - len(shape)
-    repeated = [d for d, n in enumerate(scores.shape) if d < ahead or shape[d - ahead] != n]
-    return scores.sum(axis=tuple(repeated)).reshape(shape) if repeated else scores
+    repeated = tuple(d for d, n in enumerate(scores.shape) if d < ahead or shape[d - ahead] != n)
+    if into is None:
+        return scores.sum(axis=repeated).reshape(shape) if repeated else scores
+    kept = tuple(1 if d in repeated else n for d, n in enumerate(scores.shape))
+    np.add.reduce(scores, repeated, keepdims=True, out=into.reshape(kept))
+    return into

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +14,12 @@ from ..graph import Array
 from ..subscripts import parse
 from . import reference
 from .half import in_single
+from .room import Memory, contiguous, fresh
 
 __all__ = ["einsum"]
 
 
-def einsum(arrays: Sequence[Array], equation: str) -> Array:
+def einsum(arrays: Sequence[Array], equation: str, room: Memory = fresh) -> Array:
     """Return the sum of products; of one operand of which nothing is summed, a view."""
     subscripts = parse(equation, tuple(a.shape for a in arrays))
     out, lengths = subscripts.out, subscripts.lengths
@@ -24,7 +27,9 @@ def einsum(arrays: Sequence[Array], equation: str) -> Array:
     for i, j in subscripts.path:
         (b, right), (a, left) = work.pop(j), work.pop(i)
         later = {letter for _, term in work for letter in term}
-        work.append(_pair(a, left, b, right, out, later))
+        # Products of different pairs are there at the same time, so their memory has other names.
+        own = partial(_renamed, room, f"{len(work)}")
+        work.append(_pair(a, left, b, right, out, later, own))
     ((result, term),) = work
     ordered: Array
     ordered, term = _summed(result, term, out)
@@ -45,6 +50,10 @@ def _distinct(a: Array, term: str, lengths: Mapping[str, int]) -> tuple[Array, s
     return a, letters
 
 
+def _renamed(room: Memory, prefix: str, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+    return room(f"{prefix} {name}", shape, dtype)
+
+
 @in_single
 def _summed(a: Array, term: str, kept: Collection[str]) -> tuple[Array, str]:
     """Return ``a`` summed over the indices that are not kept."""
@@ -57,7 +66,7 @@ def _summed(a: Array, term: str, kept: Collection[str]) -> tuple[Array, str]:
 
 @in_single
 def _pair(
-    a: Array, left: str, b: Array, right: str, out: str, later: Collection[str]
+    a: Array, left: str, b: Array, right: str, out: str, later: Collection[str], room: Memory
 ) -> tuple[Array, str]:
     """Return the product of two operands, summed over what neither ``out`` nor ``later`` has."""
     kept = {*out, *later}
@@ -77,11 +86,13 @@ def _pair(
     if not inner:
         order = [c for c in out if c in sizes]
         order += [c for c in sizes if c not in order]
-        return np.multiply(_aligned(a, left, order), _aligned(b, right, order)), "".join(order)
+        product = room("product", tuple(sizes[c] for c in order), np.result_type(a, b))
+        np.multiply(_aligned(a, left, order), _aligned(b, right, order), product)
+        return product, "".join(order)
     order = [*batch, *rows, *columns]
-    product = np.empty([sizes[c] for c in order], np.result_type(a, b))
-    a = _matrices(a, left, batch, rows, inner)
-    b = _matrices(b, right, batch, inner, columns)
+    product = room("product", tuple(sizes[c] for c in order), np.result_type(a, b))
+    a = _matrices(room, "left", a, left, batch, rows, inner)
+    b = _matrices(room, "right", b, right, batch, inner, columns)
     target = product.reshape(*a.shape[:-1], b.shape[-1])
     if a.shape[-1] == 1:
         np.multiply(a, b, out=target)  # an outer product, which a GEMM is slow at
@@ -98,11 +109,16 @@ def _aligned(a: Array, term: str, order: Sequence[str]) -> Array:
     return a[tuple(slice(None) if c in term else None for c in order)]
 
 
-def _matrices(a: Array, term: str, *groups: Sequence[str]) -> Array:
+def _matrices(room: Memory, name: str, a: Array, term: str, *groups: Sequence[str]) -> Array:
     """Return ``a`` as a matrix, or as a batch of them: one dimension for each group of indices."""
     a = a.transpose([term.index(c) for group in groups for c in group])
     lengths = iter(a.shape)
     sizes = [math.prod(next(lengths) for _ in group) for group in groups]
-    a = a.reshape(sizes if groups[0] else sizes[1:])
+    shape = tuple(sizes if groups[0] else sizes[1:])
+    try:
+        matrices = a.reshape(shape, copy=False)
+    except ValueError:
+        return contiguous(room, name, a).reshape(shape)
     # BLAS takes a matrix whose rows or columns lie without gaps.
-    return a if a.itemsize in a.strides[-2:] else np.ascontiguousarray(a)
+    has_no_gaps = a.itemsize in matrices.strides[-2:]
+    return matrices if has_no_gaps else contiguous(room, name, matrices)

@@ -208,25 +208,32 @@ def _multiply(a: Array, b: Array, out: Array) -> None:
 # Columns of their own.
 
 
-def im2col(a: Array, plane: Plane) -> Array:
+def im2col(a: Array, plane: Plane, into: Array | None = None, room: Memory = fresh) -> Array:
     """Return the columns of ``a`` (N, C, H, W): what each tap sees (N, C * taps, steps)."""
-    columns = _columns(a, plane, False, fresh)
+    columns = _columns(a, plane, False, room)
+    if into is not None:
+        np.copyto(into.reshape(columns.shape), columns)
+        return into
     out = columns.reshape(len(a), a.shape[1] * math.prod(plane.taps), math.prod(plane.steps))
     # Windows of one element, or a single one, need no rearrangement; the result is a copy even so.
     return out.copy() if np.may_share_memory(out, a) else out
 
 
 @in_single
-def col2im(columns: Array, plane: Plane) -> Array:
+def col2im(columns: Array, plane: Plane, into: Array | None = None, room: Memory = fresh) -> Array:
     """Return planes (N, C, H, W) to which the columns (N, C * taps, steps) are added."""
     (rows, along), channels = plane, columns.shape[1] // math.prod(plane.taps)
     each = columns.reshape(len(columns), channels, *plane.taps, *plane.steps)
-    out = np.zeros((len(columns), channels, rows.padded, along.padded), columns.dtype)
+    shape = len(columns), channels, rows.padded, along.padded
+    out = zeros(room, "planes", shape, columns.dtype)
     for i in range(rows.taps):
         for j in range(along.taps):
             out[:, :, rows.places(i), along.places(j)] += each[:, :, i, j]
-    inside = out[:, :, rows.before :, along.before :]
-    return inside[:, :, : rows.size, : along.size]
+    inside = out[:, :, rows.before :, along.before :][:, :, : rows.size, : along.size]
+    if into is None:
+        return inside
+    np.copyto(into, inside)
+    return into
 
 
 # Pooling. A maximum or a sum over a window is taken along rows, then along columns.
@@ -274,12 +281,19 @@ def max_pool2d(a: Array, plane: Plane, into: Array | None = None, room: Memory =
     return _pooled(np.maximum, a, plane, _lowest(a.dtype), into, room)
 
 
-def max_pool2d_indices(a: Array, plane: Plane) -> Any:
+def max_pool2d_indices(
+    a: Array, plane: Plane, into: Array | None = None, room: Memory = fresh
+) -> Any:
     """Return the positions in ``a.reshape(-1)`` of every window's first largest element.
 
     Where there are NaN, of the last of them.
     """
-    return _positions(_winners(a, max_pool2d(a, plane), plane, fresh), a.shape, plane, fresh)
+    highest = room("highest", (*a.shape[:-2], *plane.steps), a.dtype)
+    winners = _winners(a, max_pool2d(a, plane, highest, room), plane, room)
+    positions = _positions(winners, a.shape, plane, room)
+    if into is not None:
+        np.copyto(into, positions)
+    return positions
 
 
 def _winners(a: Array, out: Array, plane: Plane, room: Memory) -> Array:

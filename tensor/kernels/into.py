@@ -111,13 +111,6 @@ def square(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
 
 
 @entry
-def pow(attrs: Any, room: Room, out: Array, a: Array, b: Array) -> list[Call] | None:
-    if b.ndim == 0:  # what it holds may change, and with it what the kernel does
-        return None
-    return [(np.power, (a, b, out))] if a.dtype != bool else None
-
-
-@entry
 def reciprocal(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
     return [(np.divide, (a.dtype.type(1), a, out))]
 
@@ -195,20 +188,8 @@ def cat(attrs: Any, room: Room, out: Array, *arrays: Array) -> list[Call]:
 @entry
 def stack(attrs: Any, room: Room, out: Array, *arrays: Array) -> list[Call]:
     along = axis(attrs["dim"], out.ndim)
-    places = np.moveaxis(out, along, 0)
-    return [(np.copyto, (place, a)) for place, a in zip(places, arrays, strict=True)]
-
-
-@entry
-def getitem_adjoint(attrs: Any, room: Room, out: Array, a: Array) -> list[Call] | None:
-    index = attrs["index"]
-    parts = index if isinstance(index, tuple) else (index,)
-    if any(isinstance(part, np.ndarray | list) for part in parts):
-        return None
-    return [
-        (out.fill, (0,)),
-        (np.copyto, (out[*parts, ...] if ... not in parts else out[index], a)),
-    ]
+    before: tuple[Any, ...] = (slice(None),) * along
+    return [(np.copyto, (out[*before, i, ...], a)) for i, a in enumerate(arrays)]
 
 
 # Products.
@@ -353,4 +334,10 @@ def _copied(outs: Sequence[Array | None], kernel: Any, arrays: Sequence[Array]) 
 
 def _complete() -> None:
     """Have the entries of the other modules entered."""
-    from . import into_layers, into_planes  # noqa: F401
+    from . import (  # noqa: F401
+        into_elementwise,
+        into_layers,
+        into_places,
+        into_planes,
+        into_reductions,
+    )

@@ -109,6 +109,12 @@ def _nll(attrs: Any, room: Room, out: Array, log_p: Array, target: Array) -> Non
     losses = out if attrs["reduction"] == "none" else room("losses", target.shape, log_p.dtype)
     np.take(log_p.reshape(-1), places, 0, losses, "clip")
     np.negative(losses, losses)
+    if smoothing := attrs["label_smoothing"]:
+        total = room("total", target.shape, log_p.dtype)
+        np.add.reduce(log_p, 1, out=total)
+        np.multiply(losses, 1 - smoothing, losses)
+        np.multiply(total, smoothing / log_p.shape[1], total)
+        np.subtract(losses, total, losses)
     if ignored is not None:
         losses[ignored] = 0
     if losses is not out:
@@ -131,8 +137,11 @@ def _nll_backward(attrs: Any, room: Room, out: Array, g: Array, target: Array) -
     if ignored is not None or g.ndim:
         scale = np.broadcast_to(scale.reshape(-1), target.shape)
         scale = scale if ignored is None else np.where(ignored, g.dtype.type(0), scale)
-    np.multiply(out, scale[:, None] if np.ndim(scale) else scale, out)
-    out.reshape(-1)[places] -= scale
+    by_row = scale[:, None] if np.ndim(scale) else scale
+    np.multiply(out, by_row, out)
+    if smoothing := attrs["label_smoothing"]:
+        np.subtract(out, by_row * (smoothing / out.shape[1]), out)
+    out.reshape(-1)[places] -= scale * (1 - smoothing)
 
 
 def _classified(
@@ -294,9 +303,7 @@ def scaled_dot_product_attention_backward(
     value: Array,
     attn_mask: Array | None,
     **attrs: Any,
-) -> list[Call] | None:
-    if outs[3] is not None:  # it is summed to its shape
-        return None
+) -> list[Call]:
     run = partial(attention.attention_backward, into=outs, room=room)
     causal = bool(attrs["is_causal"])
     return [(run, (g, _needs(outs), query, key, value, attn_mask, causal, _scale(query, attrs)))]

@@ -11,7 +11,7 @@ from typing import Any
 from ..graph import Array
 from . import convolution
 from .into import Call, entry, pullback
-from .planes import convolved, pooled
+from .planes import convolved, moved, pair, pooled
 from .room import Room
 
 __all__: list[str] = []  # entered in the tables of ``into``
@@ -68,6 +68,12 @@ def max_pool2d_backward(
     return [(run, (g, a, out, plane))]
 
 
+@entry
+def max_pool2d_indices(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
+    plane = pooled(a.shape, *_window(attrs))
+    return [(partial(convolution.max_pool2d_indices, into=out, room=room), (a, plane))]
+
+
 def _counting(attrs: Any) -> Any:
     return bool(attrs["count_include_pad"]), attrs["divisor_override"]
 
@@ -83,3 +89,24 @@ def avg_pool2d_adjoint(attrs: Any, room: Room, out: Array, a: Array) -> list[Cal
     plane = pooled(attrs["shape"], *_window(attrs))
     run = partial(convolution.avg_pool2d_adjoint, into=out, room=room)
     return [(run, (a, plane, *_counting(attrs)))]
+
+
+# Columns.
+
+
+def _sliding(attrs: Any, size: Any) -> Any:
+    return moved(size, *(attrs[name] for name in ("kernel_size", "dilation", "padding", "stride")))
+
+
+@entry
+def im2col(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
+    plane = _sliding(attrs, a.shape[-2:])
+    run = partial(convolution.im2col, into=out if a.ndim == 4 else out[None], room=room)
+    return [(run, (_batch(a), plane))]
+
+
+@entry
+def col2im(attrs: Any, room: Room, out: Array, a: Array) -> list[Call]:
+    plane = _sliding(attrs, pair("output_size", attrs["output_size"], 0))
+    run = partial(convolution.col2im, into=_batch(out), room=room)
+    return [(run, (a if a.ndim == 3 else a[None], plane))]

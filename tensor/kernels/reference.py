@@ -24,6 +24,7 @@ __all__ = [
     "ACTIVATIONS",
     "activation_backward",
     "binary_cross_entropy",
+    "check_shares",
     "cross_entropy",
     "cross_entropy_backward",
     "dropout",
@@ -413,6 +414,17 @@ def _classified(a: Array, target: Array, ignore_index: int) -> tuple[Array, Arra
     safe = classes if counted.all() else np.where(counted, classes, 0)
     check_rows(safe, a.shape[-1], what="target")
     return _rows(a), safe, counted
+
+
+def check_shares(a: Array, target: Array) -> None:
+    """Raise unless all elements of both lie in [0, 1].
+
+    Raises:
+        RuntimeError: one does not, or is NaN.
+    """
+    for name, operand in (("a", a), ("target", target)):
+        if operand.size and not (operand.min() >= 0 and operand.max() <= 1):
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
 
 
 @in_single

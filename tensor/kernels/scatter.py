@@ -202,12 +202,15 @@ def add_at(values: Array, index: Any, shape: tuple[int, ...]) -> Array:
 
 
 @in_single
-def add_windows(values: Array, shape: tuple[int, ...], dim: int, step: int) -> Array:
+def add_windows(
+    values: Array, shape: tuple[int, ...], dim: int, step: int, into: Array | None = None
+) -> Array:
     """Return zeros of ``shape`` with windows, of which ``values`` has one in its last dimension.
 
     Window t, of as many elements as that dimension has, begins ``t * step`` along ``dim``.
     """
-    out = np.zeros(shape, values.dtype)
+    out = np.empty(shape, values.dtype) if into is None else into
+    out.fill(0)
     along, windows = np.moveaxis(out, dim, 0), np.moveaxis(values, (dim, -1), (0, 1))
     count, width = windows.shape[:2]
     if width <= count:  # what all windows have at one place is a slice

@@ -78,8 +78,7 @@ def binary_cross_entropy(a: Operand, target: Operand) -> Any:
         raise ShapeError(f"a and target must have one shape, got {a.shape} and {target.shape}")
     for name, operand in (("a", a), ("target", target)):
         check_floating(name, operand)
-        if not ((operand >= 0) & (operand <= 1)).all():
-            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+    reference.check_shares(a, target)
     return reference.binary_cross_entropy(a, target)
 
 

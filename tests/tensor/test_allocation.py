@@ -145,3 +145,21 @@ def test_an_array_that_is_allocated_is_seen() -> None:
     finally:
         tensor.remove_op(doubled_in_memory_of_its_own)
     assert peak > 2 * SMALL
+
+
+def test_a_traced_run_drops_what_the_function_is_done_with() -> None:
+    def repeatedly(x: Tensor) -> Tensor:
+        for _ in range(40):
+            x = x * 1.5
+        return x
+
+    x = tensor.randn(64, 128)
+    trace = tensor.trace(repeatedly)
+    trace(x)
+    tracemalloc.start()
+    try:
+        trace(x)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * x.data.nbytes
