@@ -138,51 +138,54 @@ def _number(value: float) -> str:
 
 
 def source(chain: Chain) -> str:
-    """Return a Python function that computes a chain, element by element."""
+    """Return a Python function that computes a part of a chain, element by element.
+
+    A part is some of the rows or, where columns are added up, some of the columns.
+    """
     outs = [f"{_LETTERS[form]}{k}" for k, form in chain.outputs]
-    names = [f"x{k}" for k in range(len(chain.inputs))]
-    shaped = next(
-        n
-        for n, form in [
-            *zip(names, chain.inputs, strict=True),
-            *zip(outs, (f for _, f in chain.outputs), strict=True),
-        ]
-        if form == "full"
-    )
-    lines = [f"def loop({', '.join([*names, *outs])}):"]
-    sums = any(form != "full" for _, form in chain.outputs)
+    given = [(f"x{k}", form) for k, form in enumerate(chain.inputs)]
+    taken = [*given, *zip(outs, (form for _, form in chain.outputs), strict=True)]
+    shaped = next(name for name, form in taken if form == "full")
+    lines = [f"def loop(part, count, {', '.join(name for name, _ in taken)}):"]
+    totals = [name for name, form in taken if form == "total"]
     across = [
         (out, k) for out, (k, form) in zip(outs, chain.outputs, strict=True) if form == "across"
     ]
-    if sums or any("zero" in SCALAR[op] for op, _ in chain.steps):
+    if totals or across or any("zero" in SCALAR[op] for op, _ in chain.steps):
         lines.append(f"    zero = np.{chain.dtype}(0)")
     for k, value in enumerate(chain.constants):
         lines.append(f"    c{k} = np.{chain.dtype}({_number(value)})")
-    for name, form in zip(names, chain.inputs, strict=True):
+    lines.append(f"    rows, width = {shaped}.shape")
+    if totals and across:  # neither can be divided
+        lines.append(
+            "    down, along = bounds(rows, part, count, max(1, rows)), bounds(width, 0, 1, 1)"
+        )
+    elif totals:
+        lines.append("    down, along = bounds(rows, 0, 1, 1), bounds(width, part, count, 16)")
+    else:
+        lines.append("    down, along = bounds(rows, part, count, 1), bounds(width, 0, 1, 1)")
+    for name, form in given:
         if form == "one":
             lines.append(f"    e{name[1:]} = {name}[0]")
-    for out, (_, form) in zip(outs, chain.outputs, strict=True):
-        if form == "total":
-            lines.append(f"    {out}[:] = zero")
-    lines.append(f"    rows, width = {shaped}.shape")
+    inner = "            "
+    for out in totals:
+        lines += ["    for j in range(*along):", f"        {out}[j] = zero"]
     for _, k in across:
         lines.append(f"    a{k} = np.empty((1, width), np.{chain.dtype})")
-    lines.append("    for i in range(rows):")
-    for name, form in zip(names, chain.inputs, strict=True):
+    lines.append("    for i in range(*down):")
+    for name, form in given:
         if form == "column":
             lines.append(f"        e{name[1:]} = {name}[i]")
-    inner = "            "
-    lines.append("        for j in range(width):")
+    lines.append("        for j in range(*along):")
 
     def named(ref: Ref) -> str:
         if ref.kind != "x":
             return str(ref)
         return f"e{ref.number}"
 
-    for name, form in zip(names, chain.inputs, strict=True):
+    for name, form in given:
         if form in ("full", "row"):
-            place = "i, j" if form == "full" else "j"
-            lines.append(f"{inner}e{name[1:]} = {name}[{place}]")
+            lines.append(f"{inner}e{name[1:]} = {name}[{'i, j' if form == 'full' else 'j'}]")
     for k, (op, refs) in enumerate(chain.steps):
         lines.append(f"{inner}v{k} = {SCALAR[op].format(*map(named, refs))}")
     for out, (k, form) in zip(outs, chain.outputs, strict=True):
@@ -210,10 +213,22 @@ _HEAD: Final = '''"""A loop that tensor.compile has written; it is compiled by n
 
 import numpy as np
 
+from tensor.kernels.compiled import exact
 from tensor.kernels.jit import added
+from tensor.kernels.threads import bounds, entry, place, share
 
 
+@exact
 '''
+
+_TAIL: Final = """
+
+@exact
+def parts(memory, count, args):
+    share(memory, count, entry(loop, args), place(count, args))
+"""
+
+_LEAST: Final = 1 << 14  # elements that are worth a thread
 
 
 @functools.cache
@@ -222,19 +237,21 @@ def compiled(chain: Chain, dtypes: tuple[str, ...]) -> Callable[..., None]:
 
     ``dtypes`` are those of its inputs and outputs, for which it is compiled at once.
     """
-    from .compiled import exact
-    from .jit import added
+    from . import compiled as numbas
+    from . import jit, threads
 
-    text = _HEAD + source(chain)
-    if "added(" in text:  # whose machine code is kept with the loop's
-        called = inspect.getsource(added)
-        text += f"# added: {hashlib.sha256(called.encode()).hexdigest()[:16]}\n"
+    text = _HEAD + source(chain) + _TAIL
+    # what is called is kept with the loop's machine code
+    for module in (numbas, threads, jit)[: 3 if "added(" in text else 2]:
+        called = inspect.getsource(module)
+        text += f"# {module.__name__}: {hashlib.sha256(called.encode()).hexdigest()[:16]}\n"
     name = f"loop_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    loop: Callable[..., None] = exact(_loaded(name, text).loop)
+    module = _loaded(name, text)
     forms = [*chain.inputs, *(form for _, form in chain.outputs)]
     shapes = ((1, 1) if form == "full" else (1,) for form in forms)
-    loop(*(np.ones(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)))
-    return loop
+    given = [np.ones(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    module.loop(0, 1, *given)
+    return threads.Divided(module.loop, module.parts, _LEAST, forms.index("full"))
 
 
 def _loaded(name: str, text: str) -> Any:

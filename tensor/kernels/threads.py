@@ -32,7 +32,18 @@ from numba.core.registry import cpu_target
 
 from .compiled import exact, instruction
 
-__all__ = ["Divided", "cut", "entry", "parts", "place", "portion", "share", "shared", "threads"]
+__all__ = [
+    "Divided",
+    "bounds",
+    "cut",
+    "entry",
+    "parts",
+    "place",
+    "portion",
+    "share",
+    "shared",
+    "threads",
+]
 
 
 def _threads_of_blas() -> Callable[[], int]:
@@ -61,6 +72,13 @@ def portion(length: Any, part: Any, count: Any, unit: Any) -> Any:
     units = (length + unit - 1) // unit
     start, stop = units * part // count * unit, units * (part + 1) // count * unit
     return slice(min(start, length), min(stop, length))
+
+
+@exact
+def bounds(length: Any, part: Any, count: Any, unit: Any) -> Any:
+    """Return the bounds of ``portion``, unsigned: an index that may be negative is slower."""
+    where = portion(length, part, count, unit)
+    return np.uint64(where.start), np.uint64(where.stop)
 
 
 @exact
@@ -309,8 +327,7 @@ def shared(function: Callable[..., Any], count: int, arguments: tuple[Any, ...])
 class Divided:
     """A loop that is shared among threads where there is enough to do.
 
-    It is called with what the loop takes after its part and their number, of which the first is an
-    array whose size says how much there is to do.
+    It is called with what the loop takes after its part and their number.
 
     Args:
         loop: the compiled loop.
@@ -318,16 +335,20 @@ class Divided:
             is written out for each loop, because numba keeps on disk what names a loop, and not
             what is given one.
         least: elements that are worth a thread.
+        sized: the number of the argument, an array, whose size says how much there is to do.
     """
 
-    def __init__(self, loop: Callable[..., Any], both: Callable[..., Any], least: int) -> None:
+    def __init__(
+        self, loop: Callable[..., Any], both: Callable[..., Any], least: int, sized: int = 0
+    ) -> None:
         functools.update_wrapper(self, loop)
         self._loop = loop
         self._both = both
         self._least = least
+        self._sized = sized
 
     def __call__(self, *arguments: Any) -> None:
         """Run the loop."""
-        count = parts(arguments[0].size, self._least)
+        count = parts(arguments[self._sized].size, self._least)
         if count == 1 or not shared(self._both, count, arguments):
             self._loop(0, 1, *arguments)

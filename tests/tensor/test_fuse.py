@@ -201,14 +201,16 @@ def test_the_sum_of_rows_ends_a_loop() -> None:
     (chain,) = chains.chains(program)
     assert [form for _, form in chain.outputs] == ["full", "total"]
     assert loops.source(chain).splitlines() == [
-        "def loop(x0, x1, y1, t1):",
+        "def loop(part, count, x0, x1, y1, t1):",
         "    zero = np.float64(0)",
         "    c0 = np.float64(0.0)",
         "    c1 = np.float64(0.0)",
-        "    t1[:] = zero",
         "    rows, width = x0.shape",
-        "    for i in range(rows):",
-        "        for j in range(width):",
+        "    down, along = bounds(rows, 0, 1, 1), bounds(width, part, count, 16)",
+        "    for j in range(*along):",
+        "        t1[j] = zero",
+        "    for i in range(*down):",
+        "        for j in range(*along):",
         "            e0 = x0[i, j]",
         "            e1 = x1[i, j]",
         "            v0 = e0 <= c0",
