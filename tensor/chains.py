@@ -350,7 +350,7 @@ def calls(
         except Exception as error:  # noqa: BLE001 - numba raises all kinds
             give_up(error)
         else:
-            return [(loop, tuple(shaped))]
+            return [loop.bound(*shaped)]
     return blocked(chain, room, outs, arrays)
 
 

@@ -25,6 +25,7 @@ BUILT_ON: Final = {
     },
     "tensor/kernels/gemm.py": {"llvmlite", "numba"},
     "tensor/kernels/threads.py": {"llvmlite", "numba"},
+    "tensor/kernels/tiles.py": {"llvmlite", "numba"},
 }
 
 # The modules that hold the engine against other libraries, where these are installed.

@@ -9,301 +9,49 @@ high-performance matrix multiplication", ACM Trans. Math. Softw. 34, 2008; F. Va
 Geijn, "BLIS", ACM Trans. Math. Softw. 41, 2015). Transposed operands are read as they are: one
 loop serves every layout.
 
-numba turns loops into vectors where LLVM can tell that it may; a block of sums that stays in
-registers is beyond that. So the innermost functions emit LLVM's vector instructions themselves.
-Memory is given to them by addresses and distances in bytes.
-
-Each element is a sum of products in the order of the inner dimension, one fused multiply-add for
-each; long sums are cut into blocks of 1,536 bytes, which are added. The last two blocks are of
-about equal length. The result therefore depends on nothing but the operands.
+The tiles themselves are in ``tiles.py``. Each element is a sum of products in the order of the
+inner dimension, one fused multiply-add for each; long sums are cut into blocks of 1,536 bytes,
+which are added. The last two blocks are of about equal length. The result therefore depends on
+nothing but the operands.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.registry import cpu_target
 
 from ..graph import Array
 from . import jit
-from .compiled import exact, instruction
+from .compiled import exact
 from .threads import Divided, entry, parts, place, portion, share, shared, threads
+from .tiles import (
+    MOST,
+    ROWS,
+    VECTOR,
+    address,
+    clear_number,
+    copy_number,
+    copy_strip,
+    copy_turned,
+    copy_vector,
+    dots,
+    finish_vector,
+    one,
+    three,
+    two,
+)
 
-__all__ = ["is_wide", "product"]
+__all__ = ["is_wide", "layer", "product"]
 
-
-def _vector_bytes() -> int:
-    """Return how long this processor's vectors are, or 0 where they lack fused multiply-adds."""
-    features = cpu_target.target_context.codegen().magic_tuple()[2].split(",")
-    if "+avx512f" in features:
-        return 64
-    return 32 if {"+avx2", "+fma"} <= set(features) else 0
-
-
-VECTOR: Final = _vector_bytes()
-
-# A tile is ROWS by up to three vectors of sums. With the factors it fills the 32 registers of
-# AVX-512, or the 16 of AVX2, and covers the time that a multiply-add takes.
-ROWS: Final = 8 if VECTOR == 64 else 4
-_MOST: Final = 3
-
-_UNROLLED: Final = 4
-_AHEAD: Final = 8  # steps that memory is asked for before its use
 
 _DEEP: Final = 1536  # bytes of a block of the inner dimension
 _READ: Final = 4  # blocks of a strip of rows that are read at once
 _COPIED: Final = 5 << 18  # bytes of what is copied of the right operand, for the second cache
-
-_INT: Final = ir.IntType(64)
-_SMALL: Final = ir.IntType(32)
-_BYTE: Final = ir.IntType(8)
-
-
-# Instructions. ``kind`` is any number of the dtype that is meant.
-
-
-class _Kind:
-    """The types of a dtype's numbers and vectors, and how memory of them is read and written."""
-
-    def __init__(self, kind: Any) -> None:
-        double = kind == types.float64
-        self.size = 8 if double else 4
-        self.number = ir.DoubleType() if double else ir.FloatType()
-        self.lanes = max(1, VECTOR // self.size)
-        self.vector = ir.VectorType(self.number, self.lanes)
-
-    def load(self, b: Any, address: Any, of: Any) -> Any:
-        """Return what lies at an address."""
-        return b.load(b.inttoptr(address, of.as_pointer()), align=self.size)
-
-    def store(self, b: Any, value: Any, address: Any) -> None:
-        """Write a number or a vector to an address."""
-        b.store(value, b.inttoptr(address, value.type.as_pointer()), align=self.size)
-
-    def add_product(self, b: Any, x: Any, y: Any, total: Any) -> Any:
-        """Return ``x * y + total``, rounded once."""
-        name = f"llvm.fma.v{self.lanes}f{8 * self.size}"
-        return b.call(_function(b, name, self.vector, *[self.vector] * 3), [x, y, total])
-
-
-def _int(value: int) -> Any:
-    return ir.Constant(_INT, value)
-
-
-def _offset(b: Any, address: Any, count: int, distance: Any) -> Any:
-    return b.add(address, b.mul(distance, _int(count)))
-
-
-def _chosen(b: Any, one: Any, other: Any, indices: Sequence[int]) -> Any:
-    mask = ir.Constant(ir.VectorType(_SMALL, len(indices)), list(indices))
-    return b.shuffle_vector(one, other, mask)
-
-
-def _function(b: Any, name: str, result: Any, *arguments: Any) -> Any:
-    function = ir.FunctionType(result, arguments)
-    return cgutils.get_or_insert_function(b.module, function, name)  # type: ignore[no-untyped-call]
-
-
-def _emitted(kind: Any, emit: Callable[..., None], count: int) -> Any:
-    """Return what numba needs to know of a function of a kind and integers."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        emit(_Kind(kind), builder, *arguments[1:])
-        return context.get_dummy_value()
-
-    return types.void(kind, *[types.int64] * count), codegen
-
-
-@instruction
-def _address(typing: Any, array: Any) -> Any:
-    """Return where the first element of an array lies."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        made = context.make_array(signature.args[0])(context, builder, arguments[0])
-        return builder.ptrtoint(made.data, _INT)
-
-    return types.int64(array), codegen
-
-
-@instruction
-def _copy_vector(typing: Any, kind: Any, source: Any, target: Any) -> Any:
-    """Copy a vector of numbers."""
-    return _emitted(kind, lambda k, b, s, t: k.store(b, k.load(b, s, k.vector), t), 2)
-
-
-@instruction
-def _copy_strip(typing: Any, kind: Any, source: Any, target: Any) -> Any:
-    """Copy ROWS numbers."""
-
-    def emit(k: _Kind, b: Any, source: Any, target: Any) -> None:
-        k.store(b, k.load(b, source, ir.VectorType(k.number, ROWS)), target)
-
-    return _emitted(kind, emit, 2)
-
-
-@instruction
-def _copy_number(typing: Any, kind: Any, source: Any, target: Any) -> Any:
-    """Copy one number."""
-    return _emitted(kind, lambda k, b, s, t: k.store(b, k.load(b, s, k.number), t), 2)
-
-
-@instruction
-def _clear_number(typing: Any, kind: Any, target: Any) -> Any:
-    """Set one number to zero."""
-    return _emitted(kind, lambda k, b, t: k.store(b, ir.Constant(k.number, 0.0), t), 1)
-
-
-@instruction
-def _copy_turned(typing: Any, kind: Any, source: Any, s_row: Any, target: Any, t_row: Any) -> Any:
-    """Write ROWS rows of a vector each as columns: a row of ROWS numbers for each lane."""
-
-    def emit(k: _Kind, b: Any, source: Any, s_row: Any, target: Any, t_row: Any) -> None:
-        # A number's place is its row's bits followed by its lane's. Merging each row of the upper
-        # half with its fellow of the lower, lane by lane, moves the highest bit to the end: after
-        # log2(ROWS) merges the row's bits come last.
-        rows = [k.load(b, _offset(b, source, i, s_row), k.vector) for i in range(ROWS)]
-        halves = range(k.lanes // 2), range(k.lanes // 2, k.lanes)
-        merges = [[x for i in half for x in (i, k.lanes + i)] for half in halves]
-        for _ in range(ROWS.bit_length() - 1):
-            pairs = zip(rows[: ROWS // 2], rows[ROWS // 2 :], strict=True)
-            rows = [_chosen(b, one, other, merge) for one, other in pairs for merge in merges]
-        for j in range(k.lanes):
-            row, start = divmod(j * ROWS, k.lanes)
-            part = _chosen(b, rows[row], rows[row], range(start, start + ROWS))
-            k.store(b, part, _offset(b, target, j, t_row))
-
-    return _emitted(kind, emit, 4)
-
-
-def _tile(vectors: int) -> Any:
-    """Return the function that multiplies up to ROWS rows by so many vectors.
-
-    It writes ``sum over k of a[i, k] * b[k, j]`` to ``c[i, j]``, or adds it to what is there, for
-    ROWS rows i and as many columns j as the vectors have. At each k the vectors of b are loaded,
-    and each number of a is multiplied by all of them and added to sums that stay in registers.
-    Where a has fewer rows, the last one stands in for those that are missing.
-    """
-
-    def emit(
-        k: _Kind,
-        b: Any,
-        depth: Any,
-        a: Any,
-        a_row: Any,
-        a_step: Any,
-        rows: Any,
-        right: Any,
-        step: Any,
-        c: Any,
-        c_row: Any,
-        adding: Any,
-    ) -> None:
-        last = b.sub(rows, _int(1))
-        lefts = []
-        for i in range(ROWS):
-            row = b.select(b.icmp_signed("<", _int(i), last), _int(i), last)
-            lefts.append(b.add(a, b.mul(row, a_row)))
-        zero = ir.Constant(k.vector, [0.0] * k.lanes)
-        prefetch = _function(
-            b, "llvm.prefetch.p0", ir.VoidType(), _BYTE.as_pointer(), *[_SMALL] * 3
-        )
-        hints = [ir.Constant(_SMALL, hint) for hint in (0, 3, 1)]  # to read, soon again, data
-
-        def stepped(left: Any, right: Any, *sums: Any) -> list[Any]:
-            ahead = _offset(b, right, _AHEAD, step)
-            factors = []
-            for v in range(vectors):
-                factors.append(k.load(b, b.add(right, _int(v * VECTOR)), k.vector))
-                place = b.inttoptr(b.add(ahead, _int(v * VECTOR)), _BYTE.as_pointer())
-                b.call(prefetch, [place, *hints])
-            found = []
-            for i in range(ROWS):
-                number = k.load(b, b.add(lefts[i], left), k.number)
-                spread = b.insert_element(zero, number, ir.Constant(_SMALL, 0))
-                spread = _chosen(b, spread, spread, [0] * k.lanes)
-                totals = sums[i * vectors : (i + 1) * vectors]
-                pairs = zip(factors, totals, strict=True)
-                found += [k.add_product(b, spread, factor, total) for factor, total in pairs]
-            return [b.add(left, a_step), b.add(right, step), *found]
-
-        values = [_int(0), right, *[zero] * (ROWS * vectors)]
-        values = _repeated(b, stepped, values, b.sdiv(depth, _int(_UNROLLED)), _UNROLLED)
-        values = _repeated(b, stepped, values, b.srem(depth, _int(_UNROLLED)), 1)
-        places = [
-            b.add(_offset(b, c, i, c_row), _int(v * VECTOR))
-            for i in range(ROWS)
-            for v in range(vectors)
-        ]
-        sums = list(zip(values[2:], places, strict=True))
-        with b.if_else(b.icmp_signed("!=", adding, _int(0))) as (then, otherwise):
-            with then:
-                for value, place in sums:
-                    k.store(b, b.fadd(k.load(b, place, k.vector), value), place)
-            with otherwise:
-                for value, place in sums:
-                    k.store(b, value, place)
-
-    @instruction
-    def multiplied(
-        typing: Any,
-        kind: Any,
-        depth: Any,
-        a: Any,
-        a_row: Any,
-        a_step: Any,
-        rows: Any,
-        right: Any,
-        step: Any,
-        c: Any,
-        c_row: Any,
-        adding: Any,
-    ) -> Any:
-        return _emitted(kind, emit, 10)
-
-    return multiplied
-
-
-def _either(b: Any, *incoming: tuple[Any, Any]) -> Any:
-    """Return the value that comes from the block that ran last."""
-    phi = b.phi(incoming[0][0].type)
-    for value, block in incoming:
-        phi.add_incoming(value, block)
-    return phi
-
-
-def _repeated(
-    b: Any, step: Callable[..., list[Any]], values: list[Any], count: Any, unrolled: int
-) -> list[Any]:
-    """Return the values after ``count`` turns of a loop that takes ``unrolled`` steps in each."""
-    before, loop, after = b.block, *(b.append_basic_block() for _ in range(2))
-    b.cbranch(b.icmp_signed(">", count, _int(0)), loop, after)
-    b.position_at_end(loop)
-    phis = [b.phi(value.type) for value in (*values, count)]
-    found: list[Any] = phis[:-1]
-    for _ in range(unrolled):
-        found = step(*found)
-    left = b.sub(phis[-1], _int(1))
-    for phi, first, value in zip(phis, [*values, count], [*found, left], strict=True):
-        phi.add_incoming(first, before)
-        phi.add_incoming(value, loop)
-    b.cbranch(b.icmp_signed(">", left, _int(0)), loop, after)
-    b.position_at_end(after)
-    pairs = zip(values, found, strict=True)
-    return [_either(b, (first, before), (value, loop)) for first, value in pairs]
-
-
-_one, _two, _three = (_tile(vectors) for vectors in (1, 2, 3))
-
-
-# Loops.
 
 
 @exact
@@ -330,20 +78,20 @@ def _copy(
         j, high = 0, 1
         if s_col == size and t_col == size:
             while j <= cols - lanes:
-                _copy_vector(kind, source + i * s_row + j * size, target + i * t_row + j * size)
+                copy_vector(kind, source + i * s_row + j * size, target + i * t_row + j * size)
                 j += lanes
             while j <= cols - ROWS:
-                _copy_strip(kind, source + i * s_row + j * size, target + i * t_row + j * size)
+                copy_strip(kind, source + i * s_row + j * size, target + i * t_row + j * size)
                 j += ROWS
         elif s_col == size and t_row == size and i <= rows - ROWS:
             high = ROWS
             while j <= cols - lanes:
                 begin = source + i * s_row + j * size
-                _copy_turned(kind, begin, s_row, target + i * size + j * t_col, t_col)
+                copy_turned(kind, begin, s_row, target + i * size + j * t_col, t_col)
                 j += lanes
         while j < cols:
             for h in range(i, i + high):
-                _copy_number(kind, source + h * s_row + j * s_col, target + h * t_row + j * t_col)
+                copy_number(kind, source + h * s_row + j * s_col, target + h * t_row + j * t_col)
             j += 1
         i += high
 
@@ -354,22 +102,30 @@ def _cut(rest: Any, most: Any) -> Any:
     return most if rest >= 2 * most else rest // 2 if rest > most else rest
 
 
-def _product(a: Any, b: Any, out: Any, room: Any) -> None:
-    """Write the product of two matrices; the rows of the result lie in order."""
+def _product(a: Any, b: Any, out: Any, bias: Any, relu: Any, room: Any) -> None:
+    """Write the product of two matrices; the rows of the result lie in order.
+
+    If there is a bias, of one number for each column, it is added at the end, tile by tile, and
+    ``relu``, which is 0 or 1, says whether the result is rectified.
+    """
     kind, size = out.dtype.type(0), out.itemsize
     (m, n), k = out.shape, len(b)
-    left, right, c = _address(a), _address(b), _address(out)
+    left, right, c = address(a), address(b), address(out)
     (l_row, l_step), (r_step, r_col), (c_row, c_col) = a.strides, b.strides, out.strides
     lanes = VECTOR // size
-    wide = _MOST * lanes
+    wide = MOST * lanes
+    finished, shift = len(bias) > 0, address(bias)
+    each = 1
     if r_col != size and (l_step != size or m < n):  # the transpose, of what lies in order
         m, n = n, m
         left, right = right, left
         l_row, l_step, r_step, r_col = r_col, r_step, l_step, l_row
         c_row, c_col = c_col, c_row
-    aside = _address(room)
-    aside += -aside % 64
-    strip = aside + ROWS * _MOST * VECTOR
+        each = 0
+    spare = address(room)
+    spare += -spare % 64
+    aside = spare + MOST * VECTOR
+    strip = aside + ROWS * MOST * VECTOR
     block = strip + ROWS * _READ * _DEEP
     most = _DEEP // size
     # The right operand is copied where that pays, or where its rows would drive each other out of
@@ -401,7 +157,7 @@ def _product(a: Any, b: Any, out: Any, room: Any) -> None:
                 place, j = block, 0
                 while j < width:
                     vectors = (width - j + lanes - 1) // lanes
-                    vectors = 2 if vectors == 4 else min(_MOST, vectors)
+                    vectors = 2 if vectors == 4 else min(MOST, vectors)
                     span = vectors * lanes
                     cols = min(span, width - j)
                     q, q_step = right + z * r_step + (y + j) * r_col, r_step
@@ -409,7 +165,7 @@ def _product(a: Any, b: Any, out: Any, room: Any) -> None:
                         if x == 0:
                             if cols < span:
                                 for i in range(depth * span):
-                                    _clear_number(kind, place + i * size)
+                                    clear_number(kind, place + i * size)
                             _copy(
                                 kind, size, depth, cols, q, r_step, r_col, place, span * size, size
                             )
@@ -426,12 +182,25 @@ def _product(a: Any, b: Any, out: Any, room: Any) -> None:
                         adding = 1 if z or h else 0
                         f, s = p + h * p_step, q + h * q_step
                         if vectors == 3:
-                            _three(kind, deep, f, p_row, p_step, rows, s, q_step, t, t_row, adding)
+                            three(kind, deep, f, p_row, p_step, rows, s, q_step, t, t_row, adding)
                         elif vectors == 2:
-                            _two(kind, deep, f, p_row, p_step, rows, s, q_step, t, t_row, adding)
+                            two(kind, deep, f, p_row, p_step, rows, s, q_step, t, t_row, adding)
                         else:
-                            _one(kind, deep, f, p_row, p_step, rows, s, q_step, t, t_row, adding)
+                            one(kind, deep, f, p_row, p_step, rows, s, q_step, t, t_row, adding)
                         h += deep
+                    if finished and z + depth == k:
+                        add, add_row, add_col = shift + x * size, size, 0
+                        if each:
+                            add, add_row, add_col = shift + (y + j) * size, 0, VECTOR
+                            if cols < span:  # beyond the last there is no bias to read
+                                _copy(kind, size, 1, cols, add, size, size, spare, size, size)
+                                add = spare
+                        for i in range(rows):
+                            for v in range(vectors):
+                                here = t + i * t_row + v * VECTOR
+                                finish_vector(
+                                    kind, here, add + i * add_row + v * add_col, each, relu
+                                )
                     if apart:
                         _copy(kind, size, rows, cols, aside, span * size, size, at, c_row, c_col)
                     j += span
@@ -442,7 +211,7 @@ def _product(a: Any, b: Any, out: Any, room: Any) -> None:
 
 # What the loops copy to lies here, for each thread.
 _room = threading.local()
-_ROOM: Final = 128 + (ROWS + _MOST * VECTOR) * _READ * _DEEP + 2 * ROWS * _MOST * VECTOR + _COPIED
+_ROOM: Final = 128 + (ROWS + MOST * VECTOR) * _READ * _DEEP + 3 * ROWS * MOST * VECTOR + _COPIED
 
 
 def _layout(a: Array) -> int:
@@ -485,21 +254,23 @@ def _takes(a: Array, b: Array) -> bool:
 _whole = exact(_product)
 
 
-def _part_of_product(part: Any, count: Any, a: Any, b: Any, out: Any, room: Any) -> None:
+def _part_of_product(
+    part: Any, count: Any, a: Any, b: Any, out: Any, bias: Any, relu: Any, room: Any
+) -> None:
     """Write some rows or columns of the product of two matrices."""
     m, n = out.shape
-    # Nothing should be copied twice: neither strips of a, where its rows are not in order, nor b.
-    by_rows = a.strides[1] != a.itemsize
+    # Little should be copied twice: neither strips of a, where its rows are not in order, nor b.
+    by_rows = a.strides[1] != a.itemsize or m > n
     if by_rows and m < count * ROWS:
         by_rows = False
-    elif not by_rows and n < count * _MOST * VECTOR // a.itemsize:
+    elif not by_rows and n < count * MOST * VECTOR // a.itemsize:
         by_rows = True
     if by_rows:
         s = portion(m, part, count, ROWS)
-        _whole(a[s], b, out[s], room[part])
+        _whole(a[s], b, out[s], bias, relu, room[part])
     else:
         s = portion(n, part, count, VECTOR // a.itemsize)
-        _whole(a, b[:, s], out[:, s], room[part])
+        _whole(a, b[:, s], out[:, s], bias[s], relu, room[part])
 
 
 _part = exact(_part_of_product)
@@ -515,15 +286,16 @@ def _compiled(dtype: np.dtype[Any], threads: bool = False) -> Any:
     number = numba.from_dtype(dtype)
     given = types.Array(number, 2, "A", readonly=True)
     written = types.Array(number, 2, "A")
+    bias = types.Array(number, 1, "C", readonly=True)
     loop: Any
     if threads:
         rooms = types.Array(types.uint8, 2, "C")
-        taken = types.Tuple((given, given, written, rooms))  # type: ignore[no-untyped-call]
+        taken = types.Tuple((given, given, written, bias, types.int64, rooms))  # type: ignore[no-untyped-call]
         loop = exact(_product_in_parts)
         loop.compile((types.int64, types.int64, taken))
     else:
         loop = exact(_product)
-        loop.compile((given, given, written, types.Array(types.uint8, 1, "C")))
+        loop.compile((given, given, written, bias, types.int64, types.Array(types.uint8, 1, "C")))
     loop.disable_compile()
     return loop
 
@@ -536,11 +308,17 @@ def _rooms(count: int) -> Array:
     return rooms
 
 
-def _multiply(a: Array, b: Array, out: Array) -> None:
+_NO_BIAS: Final = {dtype: np.empty(0, dtype) for dtype in (jit.SINGLE, jit.DOUBLE)}
+
+
+def _multiply(
+    a: Array, b: Array, out: Array, bias: Array | None = None, relu: bool = False
+) -> None:
     count = parts(out.size * len(b), _LEAST)
     rooms = _rooms(count)
-    if count == 1 or not shared(_compiled(out.dtype, True), count, (a, b, out, rooms)):
-        _compiled(out.dtype)(a, b, out, rooms[0])
+    given = a, b, out, _NO_BIAS[out.dtype] if bias is None else bias, int(relu)
+    if count == 1 or not shared(_compiled(out.dtype, True), count, (*given, rooms)):
+        _compiled(out.dtype)(*given, rooms[0])
 
 
 # The twins.
@@ -564,6 +342,38 @@ def _outer_both(memory: Any, count: Any, args: Any) -> None:
 _outer: Final = Divided(_outer_loop, _outer_both, 1 << 14)
 
 
+@exact
+def _dots_loop(part: Any, count: Any, w: Any, x: Any, out: Any) -> None:
+    kind, size = out.dtype.type(0), out.itemsize
+    s = portion(len(w), part, count, ROWS)
+    for j in range(s.start, s.stop, ROWS):
+        row, here = address(w) + j * w.strides[0], address(out) + j * size
+        rows = min(ROWS, s.stop - j)
+        dots(kind, len(x) * size // VECTOR, address(x), row, w.strides[0], rows, here)
+
+
+@exact
+def _dots_both(memory: Any, count: Any, args: Any) -> None:
+    share(memory, count, entry(_dots_loop, args), place(count, args))
+
+
+_dots: Final = Divided(_dots_loop, _dots_both, 1 << 15)
+
+
+def _is_vector(a: Array, b: Array) -> bool:
+    """Return whether the product is that of a row by columns that lie in memory in order."""
+    return (
+        len(a) == 1
+        and b.strides[0] == b.itemsize
+        and VECTOR > 0
+        and a.dtype in (jit.SINGLE, jit.DOUBLE)
+        and jit._alike(a.dtype, a, b.T)
+        and b.shape[1] >= ROWS
+        and len(b) > 0
+        and len(b) * b.itemsize % VECTOR == 0
+    )
+
+
 def product(a: Array, b: Array, out: Array | None = None) -> Any:
     """Return ``a @ b`` of matrices: outer products and those of a batch here, others by BLAS."""
     if a.shape[1] == 1:
@@ -573,6 +383,10 @@ def product(a: Array, b: Array, out: Array | None = None) -> Any:
             return NotImplemented
         _outer(out, np.ascontiguousarray(a[:, 0]), np.ascontiguousarray(b[0]))
         return out
+    if _is_vector(a, b) and (out is None or jit._alike(a.dtype, out)):
+        out = np.empty((1, b.shape[1]), a.dtype) if out is None else out
+        _dots(b.T, a[0], out[0])
+        return out
     if not _takes(a, b):
         return np.matmul(a, b, out)
     if out is None:
@@ -581,6 +395,33 @@ def product(a: Array, b: Array, out: Array | None = None) -> Any:
         return np.matmul(a, b, out)
     _multiply(a, b, out)
     return out
+
+
+def layer(
+    rows: Array,
+    weight: Array,
+    bias: Array | None,
+    activation: str | None,
+    out: Array,
+    room: Any = None,
+) -> Any:
+    """Write ``activation(rows @ weight.T + bias)``, each tile finished while it is at hand."""
+    b = weight.T
+    if (
+        bias is None
+        or activation not in (None, "relu")
+        or not jit._floating(out, bias)
+        or rows.dtype != out.dtype
+    ):
+        return NotImplemented
+    if _takes(rows, b):
+        _multiply(rows, b, out, bias, activation == "relu")
+    elif len(rows) > 1 and len(weight) >= 128:  # is perhaps better turned
+        return NotImplemented
+    else:
+        product(rows, b, out)
+        jit._finish_loop(out, bias, activation == "relu")
+    return None
 
 
 def is_wide(rows: Array, weight: Array, out: Array) -> Any:

@@ -18,9 +18,9 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from ..graph import SYMBOLS, Array
 from . import reference
 from .into import UFUNCS, Call
 from .room import Room
+
+if TYPE_CHECKING:
+    from . import threads
 
 __all__ = ["SCALAR", "Chain", "Ref", "blocked", "compiled", "matrices", "source"]
 
@@ -232,7 +235,7 @@ _LEAST: Final = 1 << 14  # elements that are worth a thread
 
 
 @functools.cache
-def compiled(chain: Chain, dtypes: tuple[str, ...]) -> Callable[..., None]:
+def compiled(chain: Chain, dtypes: tuple[str, ...]) -> threads.Divided:
     """Return the loop of a chain, compiled by numba: from the disk, if it was compiled before.
 
     ``dtypes`` are those of its inputs and outputs, for which it is compiled at once.

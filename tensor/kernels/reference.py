@@ -31,6 +31,7 @@ __all__ = [
     "finish",
     "finish_turned",
     "is_wide",
+    "layer",
     "linear",
     "linear_backward",
     "log_softmax",
@@ -238,15 +239,27 @@ def linear(
     """Return ``activation(a @ weight.T + bias)``, written over the product in place."""
     if out is None:
         out = np.empty((*a.shape[:-1], len(weight)), a.dtype)
-    rows, results = _rows(a), _rows(out)
-    if bias is not None and is_wide(rows, weight, results):
-        turned = product(weight, rows.T, room("turned", results.shape[::-1], out.dtype))
-        finish_turned(turned, bias, activation, results, room)
-    else:
-        product(rows, weight.T, results)
-        if bias is not None or activation is not None:
-            finish(results, bias, activation, room)
+    layer(_rows(a), weight, bias, activation, _rows(out), room)
     return out
+
+
+@accelerated
+def layer(
+    rows: Array,
+    weight: Array,
+    bias: Array | None,
+    activation: str | None,
+    out: Array,
+    room: Memory = fresh,
+) -> None:
+    """Write ``activation(rows @ weight.T + bias)`` of a matrix to ``out``."""
+    if bias is not None and is_wide(rows, weight, out):
+        turned = product(weight, rows.T, room("turned", out.shape[::-1], out.dtype))
+        finish_turned(turned, bias, activation, out, room)
+    else:
+        product(rows, weight.T, out)
+        if bias is not None or activation is not None:
+            finish(out, bias, activation, room)
 
 
 @accelerated

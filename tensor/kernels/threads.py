@@ -352,3 +352,9 @@ class Divided:
         count = parts(arguments[self._sized].size, self._least)
         if count == 1 or not shared(self._both, count, arguments):
             self._loop(0, 1, *arguments)
+
+    def bound(self, *arguments: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Return what to call, and with what, to run the loop on these arrays again and again."""
+        if arguments[self._sized].size < 2 * self._least:
+            return self._loop, (0, 1, *arguments)
+        return self, arguments

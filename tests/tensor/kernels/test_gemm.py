@@ -217,3 +217,57 @@ def test_read_only_operands_need_no_loop_of_their_own() -> None:
     a.flags.writeable = False
     np.testing.assert_array_equal(reference.product(a, a), expected)
     assert len(gemm._compiled(a.dtype).signatures) == 1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_a_layer_has_the_bits_of_a_product_that_is_finished_afterwards(
+    activation: str | None, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gemm, "_LEAST", 1)
+    monkeypatch.setattr(gemm, "_takes", lambda a, b: True)
+    rng = np.random.default_rng(7)
+    for rows, cols, inner in SIZES:
+        for layout in LAYOUTS:
+            a, weight = layout(rng, rows, inner, dtype), in_order(rng, cols, inner, dtype)
+            bias = rng.standard_normal(cols).astype(dtype)
+            a[rows // 2] = np.nan
+            expected = multiplied(a, weight.T) + bias
+            if activation is not None:
+                expected = np.where(expected <= 0, np.zeros((), dtype), expected)
+            for count in (1, 2):
+                out = np.empty((rows, cols), dtype)
+                with threadpoolctl.threadpool_limits(count, user_api="blas"):
+                    assert gemm.layer(a, weight, bias, activation, out) is None
+                np.testing.assert_array_equal(np.isnan(out), np.isnan(expected))
+                assert_equal_bits(np.nan_to_num(out), np.nan_to_num(expected))
+
+
+def assert_equal_bits(a: Array, b: Array) -> None:
+    assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("inner", "cols"), [(784, 512), (64, 9), (16, 8), (256, 10), (48, 31)])
+def test_a_row_by_a_turned_matrix_is_right_whatever_the_threads(
+    inner: int, cols: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gemm._dots, "_least", 1)
+    rng = np.random.default_rng(inner)
+    row, weight = in_order(rng, 1, inner, dtype), in_order(rng, cols, inner, dtype)
+    outside = np.full(cols + 4, 7, dtype)
+    found = []
+    for count in (1, 2, 3):
+        with threadpoolctl.threadpool_limits(count, user_api="blas"):
+            gemm._dots(weight, row[0], outside[2:-2])
+        found.append(outside.tobytes())
+    assert len(set(found)) == 1
+    assert (outside[[0, 1, -2, -1]] == 7).all()
+    exact = row.astype(np.longdouble) @ weight.T.astype(np.longdouble)
+    unit = inner * np.finfo(dtype).eps / 2
+    bound = unit / (1 - unit) * (np.abs(row).astype(float) @ np.abs(weight.T).astype(float))
+    assert (np.abs(outside[2:-2] - exact) <= bound).all()
+    assert reference.product(row, weight.T).tobytes() == outside[2:-2].tobytes()
+    for other in (row[:, ::-1], np.repeat(row, 2, 1)[:, ::2]):  # does not lie in order
+        assert not gemm._is_vector(other, weight.T)
+    assert not gemm._is_vector(row[:, 1:], weight.T[1:])  # is not whole vectors
