@@ -127,9 +127,7 @@ class Pass:
         """Return the gradient of every target (or leaf, or retained Tensor) that one reached."""
         grads, useful, targets, keep = self.grads, self.useful, self.targets, self.keep
         for node in self.order:
-            g = grads.pop(id(node), None)
-            if g is None:
-                continue
+            g = grads.pop(id(node))  # every use of it has passed something on
             if node.hooks:
                 g = self._hooked(node.hooks, g, node)
             if targets is not None or node.retains is not None:

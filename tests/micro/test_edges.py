@@ -74,3 +74,18 @@ def test_many_parameters_are_as_good_as_few() -> None:
     sum(params, Value(0.0)).backward()
     descent.step()
     assert {p.data for p in params} == {0.5}
+
+
+def test_an_exponential_linear_unit_has_the_slope_alpha_at_0() -> None:
+    a = Value(0.0)
+    ops.elu(a, 2.0).backward()
+    assert a.grad == 2
+
+
+def test_without_momentum_nothing_is_dampened() -> None:
+    w = Value(1.0)
+    descent = SGD([w], lr=0.25, dampening=0.5)
+    for _ in range(2):
+        w.grad = 1.0
+        descent.step()
+    assert w.data == 0.5

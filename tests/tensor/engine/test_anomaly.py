@@ -113,6 +113,17 @@ def test_an_infinity_in_a_leaf_is_no_fault_of_an_op() -> None:
     np.testing.assert_array_equal(x.grad, [0, 1])
 
 
+@pytest.mark.parametrize("bad", [0, 1, 2, 3])
+def test_what_is_read_from_one_array_many_times_is_searched_every_time(bad: int) -> None:
+    x = leaf(4)
+    seeds: list[Tensor | None] = [Tensor(np.array(np.nan if i == bad else 1.0)) for i in range(4)]
+    with detect_anomaly():
+        parts = [x[i] for i in range(4)]
+        with pytest.raises(RuntimeError, match="getitem: the backward yielded NaN for operand a"):
+            st.backward(parts, seeds)
+    assert x.grad is None
+
+
 def test_without_the_mode_nothing_is_searched_and_no_line_is_kept() -> None:
     x = Tensor([0.0], requires_grad=True)
     y = x.log()

@@ -286,6 +286,9 @@ BAD_CALLS: dict[str, tuple[Callable[[Tensor], object], type[Exception], str]] = 
     "one gradient for two": (
         lambda x: st.backward([x.sum(), x.sum()], [Tensor(1.0)]), RuntimeError,
         "1 gradients for 2 outputs"),
+    "gradient of another shape after none": (
+        lambda x: st.backward([x.sum(), x * 2], [None, weights(2)]), ShapeError,
+        r"gradient 1 has shape \(2,\)"),
     "complex gradient": (lambda x: (x * 2).backward(np.full(3, 1j)), TypeError, "complex"),
     "no inputs": (lambda x: x.sum().backward(inputs=[]), RuntimeError, "inputs must not be empty"),
     "input without grad": (

@@ -186,6 +186,16 @@ def test_a_constant_has_variance_0_with_slope_0() -> None:
     assert slope(lambda x: x.var(), [3.0, 3.0, 3.0]) == [0, 0, 0]
 
 
+def test_the_slope_0_of_a_constants_deviation_has_the_slope_0_in_everything() -> None:
+    x, seed = leaf([[2.0, 2.0, 2.0], [1.0, 2.0, 4.0]]), leaf([1.5, -2.0])
+    (g,) = grad(x.std(1), x, seed, create_graph=True)
+    assert g is not None
+    by_x, by_seed = grad(g, [x, seed], Tensor(np.array([[0.5, -1.0, 2.0], [1.0, 2.0, 0.5]])))
+    assert by_x is not None and by_x.tolist()[0] == [0, 0, 0]
+    assert by_seed is not None and by_seed.tolist()[0] == 0
+    assert np.isfinite(by_x.data).all() and np.isfinite(by_seed.data).all()
+
+
 def test_a_variance_without_degrees_of_freedom() -> None:
     with pytest.warns(UserWarning, match="degrees of freedom"):
         wanted = torch.tensor([1.0, 2.0, 3.0]).var(correction=5).item()

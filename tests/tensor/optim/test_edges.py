@@ -58,6 +58,18 @@ def test_a_state_of_step_0_may_be_loaded() -> None:
     assert descent.state_dict()["state"][0]["step"] == 0
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (1, 2)])
+def test_a_state_of_any_other_shape_is_refused(shape: tuple[int, ...]) -> None:
+    p = parameter(2)
+    descent = optim.SGD([p], momentum=0.5)
+    (p * p).sum().backward()
+    descent.step()
+    saved = descent.state_dict()
+    saved["state"][0]["momentum_buffer"] = np.ones(shape)
+    with pytest.raises(ValueError, match="momentum_buffer of shape"):
+        descent.load_state_dict(saved)
+
+
 def test_a_state_may_have_parts_that_no_optimizer_asks_for() -> None:
     p = parameter(2)
     descent = optim.SGD([p], lr=0.1)

@@ -14,6 +14,8 @@ import pytest
 import tensor
 from tensor import Tensor, nn, optim
 from tensor.kernels import optimizers
+from tensor.kernels.optimizers import sweep
+from tensor.optim import _optimizer
 from tests.tensor.optim.cases import CASES
 
 KINDS: Final[dict[str, Callable[..., optim.Optimizer]]] = {
@@ -286,12 +288,46 @@ def test_a_graph_from_before_a_step_is_stale(make: Callable[..., optim.Optimizer
 
 
 def test_a_step_counts_as_one_change_of_what_it_moves_and_of_nothing_else() -> None:
-    p, q = nn.Parameter(np.ones(2)), nn.Parameter(np.ones(2))
-    optimizer = optim.SGD([p, q])
+    p, q, r = (nn.Parameter(np.ones(2)) for _ in range(3))
+    optimizer = optim.SGD([p, q, r])
     p.grad = Tensor(np.ones(2))
     optimizer.step()
+    q.grad = Tensor(np.ones(2))
     optimizer.step()
-    assert (p.version, q.version) == (2, 0)
+    assert (p.version, q.version, r.version) == (2, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "sgd", "adam"),
+    [
+        ({0, 1, 2, 3, 4, 5}, [21], [3, 3, 15]),
+        ({0, 1, 3, 4, 5}, [3, 15], [3, 15]),
+        ({0, 2, 3}, [1, 7], [1, 3, 4]),
+        ({1, 3}, [2, 4], [2, 4]),
+        ({2}, [3], [3]),
+        (set(), [], []),
+    ],
+)
+def test_neighbours_that_have_taken_the_same_steps_are_moved_by_one_call(
+    given: set[int], sgd: list[int], adam: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+
+    def counted(kernel: Any, data: Any, *rest: Any, **options: Any) -> None:
+        lengths.append(len(data))
+        sweep(kernel, data, *rest, **options)
+
+    monkeypatch.setattr(_optimizer, "sweep", counted)
+    for kind, wanted in ((optim.SGD, sgd), (optim.Adam, adam)):
+        params = [nn.Parameter(np.ones(k + 1)) for k in range(6)]
+        optimizer = kind(params)
+        for numbers in ({0, 1, 3, 4, 5}, given):  # the third one is a step behind
+            optimizer.zero_grad()
+            for i in numbers:
+                params[i].grad = Tensor(np.ones(i + 1))
+            lengths.clear()
+            optimizer.step()
+        assert lengths == wanted
 
 
 # Closures
