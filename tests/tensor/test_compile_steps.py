@@ -97,6 +97,37 @@ def accumulated() -> Made:
     return step, lambda: list(model.parameters())
 
 
+def zeroed() -> Made:
+    model = nn.Linear(6, 4)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Tensor) -> Tensor:
+        model(x).sum().backward()
+        optimizer.zero_grad(set_to_none=False)
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step, lambda: [t for p in model.parameters() for t in (p, p.grad) if t is not None]
+
+
+def dropped() -> Made:
+    model = nn.Linear(6, 4)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Tensor) -> Tensor:
+        loss = model(x).square().mean()
+        gradients = tensor.grad(loss, list(model.parameters()))
+        for p, g in zip(model.parameters(), gradients, strict=True):
+            p.grad = g
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    return step, lambda: list(model.parameters())
+
+
 def recurrent() -> Made:
     model = nn.GRU(6, 5, batch_first=True, dropout=0.2, num_layers=2)
     optimizer = optim.RMSprop(model.parameters(), lr=0.01)
@@ -224,7 +255,7 @@ def run(make: Callable[[], Made], compiled: bool, first: int = 0) -> list[np.nda
     [
         *(checkpointed, twice_differentiated, penalised, asked, normalised, accumulated),
         *(recurrent, two_optimizers, partly_used, equal_gradients, averaged, hooked),
-        *(attending, grouped, losses),
+        *(attending, grouped, losses, zeroed, dropped),
     ],
     ids=lambda make: make.__name__,
 )
