@@ -5,8 +5,9 @@ plain numpy and in other engines, and where does it go?
 
 All start from the same weights and the same batch, and are first checked to give the same
 loss, gradients and step. Then they take turns, in an order that is drawn anew for every
-round, so that whatever else the machine does falls on all alike. A turn is one step that
-is not timed and three that are. Sections:
+round, so that whatever else the machine does falls on all alike. A turn is a short rest, in
+which the threads of the one before go to sleep, one step that is not timed and three that
+are. Sections:
 
   steps     a training step: forward, backward, AdamW
   phases    the three apart, at batch 128
@@ -54,6 +55,7 @@ MODELS = ("mlp", "char")
 SECTIONS = ("steps", "phases", "overhead", "scaling")
 CHAR_BATCH, PHASES_BATCH = 256, 128
 TIMED = 3  # steps in a turn, after one that is not timed
+REST = 0.05  # seconds before a turn, in which the threads of the one before go to sleep
 CALLS = 20  # of an op in a turn: as short as the clock allows, to fit between interruptions
 # How closely contestants must agree, relative and in float32. Losses: to rounding. Gradients:
 # a ReLU within rounding of zero may be open in one and shut in another, which moves those of a
@@ -125,13 +127,17 @@ def numbers(name: str, text: str) -> list[int]:
 
 
 def in_turns(
-    actions: Mapping[str, Callable[[], Sequence[float]]], repeats: int, generator: Generator
+    actions: Mapping[str, Callable[[], Sequence[float]]],
+    repeats: int,
+    generator: Generator,
+    rest: float = 0.0,
 ) -> dict[str, np.ndarray]:
     """Have every action take ``repeats`` turns, each round in a new order; return its times."""
     times: dict[str, list[Sequence[float]]] = {name: [] for name in actions}
     names = list(actions)
     for _ in range(repeats):
         for i in generator.permutation(len(names)):
+            time.sleep(rest)
             times[names[i]].append(actions[names[i]]())
     return {name: np.concatenate(taken) for name, taken in times.items()}
 
@@ -223,7 +229,7 @@ def time_steps(
         work = Workload.make(model, batch, seed=options.seed)
         entered = enter(work, impls, options.threads)
         actions = {impl: _turn_of(contestant.step) for impl, contestant in entered.items()}
-        times = in_turns(actions, options.repeats, generator)
+        times = in_turns(actions, options.repeats, generator, REST)
         found = [
             {"model": model, "batch": batch, **labelled(impl, options.threads), **timing(taken)}
             for impl, taken in times.items()
@@ -273,7 +279,7 @@ def time_phases(impls: Sequence[str], options: Options) -> list[dict[str, Any]]:
         return times
 
     actions = {impl: (lambda c=contestant: once(c)) for impl, contestant in entered.items()}
-    times = in_turns(actions, options.repeats, Generator(options.seed))
+    times = in_turns(actions, options.repeats, Generator(options.seed), REST)
     rows = []
     for impl, contestant in entered.items():
         names = list(contestant.phases or ())
@@ -377,7 +383,7 @@ def time_scaling(impls: Sequence[str], options: Options) -> list[dict[str, Any]]
             work = Workload.make("mlp", batch, sizes, options.seed)
             entered = enter(work, chosen, options.threads)
             actions = {impl: _turn_of(contestant.step) for impl, contestant in entered.items()}
-            times = in_turns(actions, max(1, options.repeats // 2), generator)
+            times = in_turns(actions, max(1, options.repeats // 2), generator, REST)
             del entered, actions
             found = [
                 {
