@@ -74,7 +74,10 @@ class _Entry:
             array = tensor._array
             if array.shape != shape or array.dtype != dtype or tensor._requires_grad != needs:
                 return False
-        return all((leaf._grad is None) is empty for leaf, empty in self.collecting)
+        for leaf, empty in self.collecting:  # noqa: SIM110 - faster
+            if (leaf._grad is None) is not empty:
+                return False
+        return True
 
     def suits(self, args: tuple[Any, ...]) -> bool:
         """Return whether the program was made for arguments like these, all of them Tensors."""
@@ -82,6 +85,8 @@ class _Entry:
             return False
         if self.fast != (kernels_in_use() == "numba"):
             return False
+        if not args:
+            return True
         arrays = set()
         for argument, (shape, dtype, needs) in zip(args, self.kinds, strict=True):
             if type(argument) is not Tensor or argument.node is not None:

@@ -67,8 +67,8 @@ _new = object.__new__
 _NUMBERS = (float, int)
 _EXACT = 2**53
 
-# Makes a Saved out of a tuple, without the detour of a call with keywords.
-_saved = functools.partial(tuple.__new__, Saved)
+# What a rule of any number of operands asks for and the backward pass finds out.
+_OF_THE_PASS = {"needs", "others", "shapes"}
 
 # Stands for an optional operand that was not given.
 _ABSENT = Constant((), np.dtype(bool))
@@ -137,24 +137,25 @@ class Op:
         self.defaults: dict[str, Any] | None = None
         # Whether every gradient has a rule of its own.
         self.is_plain = not self.variadic and fused is None
-        # What the rules ask for: its name, its kind and, of a shape, the place of the operand.
+        # What the rules ask for: arrays, which are None if they are not saved; and besides, the
+        # shape of the operand at a place, or else an attribute.
         asked = [*self.rules.values(), *([] if self.fused is None else [self.fused])]
-        names = {name for rule in asked for name in rule.names}
-        ordered = [x for x in self.operands if x in names] + sorted(names - {*self.operands})
-        self.asked = [(name, *self._kind(name)) for name in ordered]
+        given = _OF_THE_PASS if self.variadic else set()
+        names = sorted({name for rule in asked for name in rule.names} - given)
+        arrays = {"out", *self.operands}
+        self.blank = dict.fromkeys(name for name in names if name in arrays)
+        self.asked = [(name, self._place(name)) for name in names if name not in arrays]
         # Places of operands that may be absent, and of those that may be of any dtype.
         self.optional = {i for i, name in enumerate(spec.inputs) if name in spec.optional}
         self.free = {i for i, domain in enumerate(spec.domain) if domain in ("bool", "index")}
         # What ``plan`` has worked out; nothing of variadic ops, as there is no end of patterns.
         self.plans: dict[tuple[bool, ...], tuple[tuple[int, ...], bool]] = {}
 
-    def _kind(self, name: str) -> tuple[str, int]:
-        """Return what a rule asks for under a name: an array that was saved, a shape or an attr."""
-        if name == "out" or name in self.operands:
-            return "array", -1
-        if name.endswith("_shape") and name.removesuffix("_shape") in self.operands:
-            return "shape", self.operands.index(name.removesuffix("_shape"))
-        return "attr", -1
+    def _place(self, name: str) -> int | None:
+        """Return of which operand a rule asks the shape under a name; None if that is an attr."""
+        operand = name.removesuffix("_shape")
+        is_shape = operand != name and operand in self.operands
+        return self.operands.index(operand) if is_shape else None
 
     def plan(self, needs: tuple[bool, ...]) -> tuple[tuple[int, ...], bool]:
         """Return which operands the rules mention, and whether they mention ``out``."""
@@ -388,7 +389,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
     """Run an op on operands of any accepted kind and record it if that is called for."""
     arrays: list[Any] = []
     sources: list[Node | Tensor | None] = []  # where gradients flow to
-    needed = False
+    needs: list[bool] = []  # which these are
     numbers: list[int] | None = None  # the places of Python's, which take that dtype
     common = None  # the one floating dtype of all operands, as long as there is one
     for operand in inputs:
@@ -403,9 +404,8 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
             source: Node | Tensor | None = operand.node
             if source is None and operand._requires_grad:
                 source = operand
-            if source is not None:
-                needed = True
             sources.append(source)
+            needs.append(source is not None)
             arrays.append(array)
             continue
         if operand is None and len(arrays) in op.optional:
@@ -420,18 +420,21 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
             common = None
             break
         sources.append(None)
+        needs.append(False)
     if common is None:
         arrays = quietly().run(convert, op.spec, op.policy, inputs)
         sources = [_source(operand) for operand in inputs]
-        needed = any(source is not None for source in sources)
+        needs = [source is not None for source in sources]
     elif numbers is not None:
         for i in numbers:
             arrays[i] = quietly().run(np.array, arrays[i], common)
     try:
         if op.variadic:
             out = quietly().run(op.kernel, arrays, **attrs)
-        else:
+        elif attrs:
             out = quietly().run(op.kernel, *arrays, **attrs)
+        else:
+            out = quietly().run(op.kernel, *arrays)
     except (IndexError, TypeError, ValueError, RuntimeError) as error:
         raise _explained(op, arrays, error) from error
     if type(out) is not np.ndarray:
@@ -440,13 +443,13 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> Tensor:
     result._array = out
     if op.view and _is_view(out, arrays[0]) and isinstance(inputs[0], Tensor):
         inputs[0]._share(result, op.name, attrs)
-    needed = needed and op.differentiable
+    needed = op.differentiable and True in needs
     if modes.ACTIVE.get() is None:
         if needed:
-            _record(op, inputs, arrays, sources, attrs, result)
+            _record(op, inputs, arrays, sources, needs, attrs, result)
     else:
         if needed and modes.is_grad_enabled():
-            _record(op, inputs, arrays, sources, attrs, result)
+            _record(op, inputs, arrays, sources, needs, attrs, result)
         tracer = TRACER.get()
         if tracer is not None:
             tracer.note(op.name, inputs, arrays, attrs, out)
@@ -478,7 +481,9 @@ def node_of(name: str, inputs: tuple[Any, ...], attrs: Mapping[str, Any], out: A
     """Return the record of an op whose result was, or will be, written into ``out``."""
     result = Tensor._wrap(out)
     arrays = [x.data if isinstance(x, Tensor) else np.asarray(x) for x in inputs]
-    _record(OPS[name], inputs, arrays, [_source(x) for x in inputs], attrs, result)
+    sources = [_source(x) for x in inputs]
+    needs = [source is not None for source in sources]
+    _record(OPS[name], inputs, arrays, sources, needs, attrs, result)
     assert result.node is not None
     if modes.is_anomaly_enabled() or modes.is_recording_sites():
         result.node.site = user_site()
@@ -531,6 +536,7 @@ def _record(
     inputs: tuple[Any, ...],
     arrays: list[Any],
     sources: list[Node | Tensor | None],
+    needs: list[bool],
     attrs: Mapping[str, Any],
     result: Tensor,
 ) -> None:
@@ -538,14 +544,14 @@ def _record(
     out = result._array
     if out.dtype.kind != "f":
         return  # no gradient flows through integers
-    needs = tuple([source is not None for source in sources])
     edges: list[Any] = sources
     if False in needs:
         edges = [
             _constant(inputs[i], arrays[i]) if source is None else source
             for i, source in enumerate(sources)
         ]
-    positions, keep_out = op.plans.get(needs) or op.plan(needs)
+    key = tuple(needs)
+    positions, keep_out = op.plans.get(key) or op.plan(key)
     names = _names(op, arrays) if op.variadic else op.operands
     saved: dict[str, Saved] = {}
     for i in positions:
@@ -556,11 +562,11 @@ def _record(
             version = operand._version or operand._shared_version()
         else:
             version = Version()  # a converted operand's memory is nobody else's
-        saved[names[i]] = _saved((array, version, version.count))
+        saved[names[i]] = array, version, version.count
     if keep_out:
         version = result._version or result._shared_version()
-        saved["out"] = _saved((out, version, version.count))
-    result.node = Node(op.name, tuple(edges), attrs, saved, needs, out)
+        saved["out"] = out, version, version.count
+    result.node = Node(op.name, tuple(edges), attrs, saved, key, out)
 
 
 def _constant(operand: Any, array: Any) -> Constant:

@@ -14,9 +14,9 @@ import numpy as np
 
 from .dispatch import quietly, recording
 from .errors import ShapeError
-from .passes import Gradient, Pass, RecordedPass, end_of
+from .passes import Pass, RecordedPass, end_of
 from .tensor import Tensor
-from .tracing import TRACER
+from .tracing import TRACER, Tracer
 
 __all__ = ["backward", "grad"]
 
@@ -50,19 +50,29 @@ def backward(
     seeds = _seeds("backward", outputs, grad_tensors)
     chosen = None if inputs is None else _wanted("backward", inputs)
     keep = create_graph if retain_graph is None else retain_graph
-    found = _pass(outputs, seeds, chosen, create_graph, keep).run()
     tracer = TRACER.get()
+    found = _pass(outputs, seeds, chosen, keep, True, create_graph, tracer).run()
     with _collecting:
         for tensor, value in found.values():
-            if tensor._grad is not None and tensor._grad.shape != value.shape:
+            before = tensor._grad
+            if before is not None and before.shape != value.shape:
                 raise ShapeError(
                     f"backward: a gradient of shape {value.shape} cannot be added to grad of shape "
-                    f"{tensor._grad.shape}: the Tensor was given other data; set its grad to None"
+                    f"{before.shape}: the Tensor was given other data; set its grad to None"
                 )
         for tensor, value in found.values():
             if tracer is not None:
                 tracer.gathered(tensor)
-            _collect(tensor, value)
+            before, slot = tensor._grad, tensor._slot
+            if before is None and type(value) is np.ndarray:
+                tensor._grad = Tensor._wrap(value if slot is None else slot.put(value))
+            elif before is None:
+                tensor._grad = value
+            elif isinstance(value, Tensor) or before.node or not before.data.flags.writeable:
+                tensor._grad = recording.add(before, value)
+            else:
+                quietly().run(np.add, before.data, value, before.data)
+                before._shared_version().count += 1
 
 
 def grad(
@@ -94,7 +104,7 @@ def grad(
     wanted = _wanted("grad", inputs)
     seeds = _seeds("grad", given, grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
-    found = _pass(given, seeds, wanted, create_graph, keep, allow_unused).run()
+    found = _pass(given, seeds, wanted, keep, allow_unused, create_graph, TRACER.get()).run()
     results: dict[int, Tensor] = {}
     for key, (_, value) in found.items():
         results[key] = value if isinstance(value, Tensor) else Tensor._wrap(value)
@@ -164,26 +174,12 @@ def _pass(
     outputs: list[Tensor],
     seeds: list[Tensor | None],
     targets: list[Tensor] | None,
-    create_graph: bool,
     keep: bool,
-    unused: bool = True,
+    unused: bool,
+    create_graph: bool,
+    tracer: Tracer | None,
 ) -> Pass:
     """Return a pass that has refused what it must; one that is traced runs on the ops too."""
-    tracer = TRACER.get()
     if create_graph or tracer is not None:
         return RecordedPass(outputs, seeds, targets, keep, unused, create_graph, tracer)
     return Pass(outputs, seeds, targets, keep, unused)
-
-
-def _collect(tensor: Tensor, value: Gradient) -> None:
-    """Add a finished gradient to a Tensor's ``grad``."""
-    before = tensor._grad
-    if before is None and isinstance(value, Tensor):
-        tensor._grad = value
-    elif before is None:
-        tensor._grad = Tensor._wrap(value if tensor._slot is None else tensor._slot.put(value))
-    elif isinstance(value, Tensor) or before.node is not None or not before.data.flags.writeable:
-        tensor._grad = recording.add(before, value)
-    else:
-        quietly().run(np.add, before.data, value, before.data)
-        before._shared_version().count += 1

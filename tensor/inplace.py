@@ -19,7 +19,7 @@ import numpy as np
 from . import modes
 from .dtypes import as_array, check_bool, is_operand
 from .errors import ShapeError
-from .graph import Array, Node, Saved, Version
+from .graph import Array, Node, Version
 from .kernels import scatter
 from .methods import recorded
 from .selection import Selection
@@ -189,10 +189,10 @@ class InPlace(Selection):
                 f"{name}_: the result has shape {result.shape}, but the Tensor has {self.shape}"
             )
         if node is not None:
-            for operand, saved in (node.saved or {}).items():
-                if saved.array is self.data and node.saved:
-                    kept = saved.array.copy()
-                    node.saved[operand] = Saved(kept, Version(), 0)
+            for operand, (array, _, _) in (node.saved or {}).items():
+                if array is self.data and node.saved:
+                    kept = array.copy()
+                    node.saved[operand] = kept, Version(), 0
                     if tracer is not None:
                         tracer.note("clone", (self,), (self.data,), {}, kept)
         self._write(..., result.data)

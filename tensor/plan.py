@@ -12,7 +12,6 @@ import threading
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -331,12 +330,13 @@ class Plan:
         """
         with self._lock:
             stale = self._look_outside(given)
-            kept = [self._let_go(leaf) for leaf in self._leaves]
+            kept = [self._let_go(leaf) for leaf in self._leaves] if self._leaves else []
             try:
                 if kept:
                     self._look_at_gradients(stale)
-                for i in sorted(stale) if stale else ():
-                    self._calls[self._spans[i]] = self._bind(i)
+                if stale:
+                    for i in sorted(stale):
+                        self._calls[self._spans[i]] = self._bind(i)
                 quietly().run(_run, self._calls)
             except BaseException:
                 for leaf, grad in zip(self._leaves, kept, strict=True):
@@ -344,7 +344,9 @@ class Plan:
                 raise
             self._hand_over(given)
             outputs = self.program.outputs
-            if type(outputs) in (Instruction, NoneType):
+            if outputs is None:
+                return None
+            if type(outputs) is Instruction:
                 return self._result(outputs, given)
             return mapped(outputs, lambda leaf: self._result(leaf, given))
 
@@ -352,10 +354,11 @@ class Plan:
         """Take up the arrays of arguments and parameters; return what must be bound anew."""
         arrays, stale = self._arrays, set()
         moved: list[tuple[int, Array]] = []
-        for key, tensor in zip(self._argument_keys, given, strict=True):
-            array = tensor._array
-            if array is not arrays[key]:
-                moved.append((key, _contiguous(array)))
+        if given:
+            for key, tensor in zip(self._argument_keys, given, strict=True):
+                array = tensor._array
+                if array is not arrays[key]:
+                    moved.append((key, _contiguous(array)))
         for key, captured in self._captured:
             array = captured._array if type(captured) is not Captured else captured.array
             if array is not arrays[key]:

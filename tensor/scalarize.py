@@ -298,9 +298,9 @@ def _kept(node: Node, i: int, edge: Constant) -> Array:
         RuntimeError: it has not.
     """
     name = operand_name(node, i)
-    saved = (node.saved or {}).get(name)
-    if saved is not None and saved.is_intact:
-        return saved.array
+    kept = node.intact(name)
+    if kept is not None:
+        return kept
     raise RuntimeError(
         f"scalarize: the record does not keep the numbers of {name} of {node.op}, a constant of "
         f"shape {edge.shape}; scalarize the function that computes it, scalarize(fn)(*args), "

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Handle", "Tensor", "from_numpy"]
 
+_new = object.__new__
+
 
 @functools.cache
 def _engine() -> Any:
@@ -114,7 +116,7 @@ class Tensor(InPlace, Composite):
     @classmethod
     def _wrap(cls, array: Array, node: Node | None = None) -> Self:
         """Return a Tensor around ``array`` itself, unchecked and uncopied."""
-        tensor = cls.__new__(cls)
+        tensor = _new(cls)
         tensor._array = array
         if node is not None:
             tensor.node = node

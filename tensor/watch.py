@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from .dispatch import OPS, Op
+from .dispatch import Op
 from .engine import _seeds
-from .graph import Array, Constant, Edge, Node, Saved
+from .graph import Array, Node
 from .passes import Gradient, Pass
 from .tensor import Tensor
 
@@ -72,39 +72,32 @@ class _WatchedPass(Pass):
         self, outputs: list[Tensor], seeds: list[Tensor | None], observe: Callable[..., object]
     ) -> None:
         self.observe = observe
-        self.visited: tuple[Node, Gradient, Iterator[int]] | None = None
-        self.values: dict[str, Any] = {}
         super().__init__(outputs, seeds, None, keep=True)
+        self.anomaly, self.watched = self.watched, True
 
-    def _visit(self, node: Node, g: Gradient) -> None:
-        receivers = (i for i, x in enumerate(node.inputs) if not isinstance(x, Constant))
-        self.visited = node, g, receivers
-        super()._visit(node, g)
-
-    def _arguments(self, op: Op, node: Node, saved: Mapping[str, Saved] | None) -> dict[str, Any]:
-        self.values = super()._arguments(op, node, saved)
-        return self.values
-
-    def _add(self, edge: Edge, gradient: Gradient, fresh: bool) -> None:
-        super()._add(edge, gradient, fresh)
-        self.summed.clear()  # so that each gradient is made, to be seen
-        if self.visited is None:
-            return  # a seed
-        node, g, receivers = self.visited
-        argument, op = next(receivers), OPS[node.op]
-        assert node.inputs[argument] is edge
-        operand = op.operands[0 if op.variadic else argument]
+    def _look(
+        self,
+        op: Op,
+        node: Node,
+        i: int,
+        gradient: Gradient,
+        g: Gradient,
+        values: Mapping[str, Any],
+    ) -> None:
+        if self.anomaly:
+            super()._look(op, node, i, gradient, g, values)
+        operand = op.operands[0 if op.variadic else i]
         rule = op.rules[operand] if op.fused is None else op.fused
         self.observe(
             node,
-            argument,
+            i,
             operands=() if op.variadic else op.operands,
             rule=rule.function,
-            given={name: _copied(self.values[name]) for name in rule.names},
+            given={name: _copied(values[name]) for name in rule.names},
             g=g.copy(),
             local=None,
             contribution=gradient.copy(),
-            total=self.grads[id(edge)].copy(),
+            total=self.grads[id(node.inputs[i])].copy(),
         )
 
 

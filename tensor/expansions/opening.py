@@ -82,9 +82,9 @@ def _numbers(node: Node, i: int, edge: Edge) -> Array:
     Raises:
         RuntimeError: they were not kept.
     """
-    kept = (node.saved or {}).get(operand_name(node, i))
-    if kept is not None and kept.is_intact:
-        return kept.array
+    kept = node.intact(operand_name(node, i))
+    if kept is not None:
+        return kept
     if isinstance(edge, Constant):
         found = edge.array if edge.value is None else np.asarray(edge.value, edge.dtype)
     else:

@@ -98,7 +98,7 @@ def blocks_left_behind(step: Callable[[], object], count: int) -> int:
     count begins see to that.
     """
     with collector_off():
-        for _ in range(count):
+        for _ in range(max(count, 2_000)):
             step()
         before = sys.getallocatedblocks()
         for _ in range(count):

@@ -93,7 +93,7 @@ def arrays_of(*nodes: Any) -> list[Any]:
         if node in seen:
             continue
         seen.add(node)
-        found += [saved.array for saved in (node.saved or {}).values()]
+        found += [array for array, _, _ in (node.saved or {}).values()]
         stack += [edge for edge in node.inputs if isinstance(edge, Node)]
     return found
 
