@@ -89,3 +89,8 @@ def test_without_momentum_nothing_is_dampened() -> None:
         w.grad = 1.0
         descent.step()
     assert w.data == 0.5
+
+
+def test_softplus_is_bent_at_its_threshold_and_straight_above() -> None:
+    assert close(ops.softplus(Value(1.0), 2.0, 2.0).data, math.log1p(math.exp(2)) / 2, "torch")
+    assert ops.softplus(Value(1.125), 2.0, 2.0).data == 1.125

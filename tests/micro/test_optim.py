@@ -170,6 +170,11 @@ REFUSED: Final[list[tuple[Callable[[list[Value]], Optimizer], type[Exception], s
         ValueError,
         "SGD: nesterov needs .* dampening of 0, got momentum=0.9, dampening=0.1",
     ),
+    (
+        lambda ps: SGD(ps, momentum=0.9, dampening=-0.1, nesterov=True),
+        ValueError,
+        "SGD: nesterov needs .* dampening of 0, got momentum=0.9, dampening=-0.1",
+    ),
     (lambda ps: Adam(ps, lr=-1), ValueError, "Adam: lr must be at least 0, got -1"),
     (
         lambda ps: Adam(ps, betas=(0.9, 1.0)),
@@ -178,6 +183,8 @@ REFUSED: Final[list[tuple[Callable[[list[Value]], Optimizer], type[Exception], s
     ),
     (lambda ps: Adam(ps, betas=(-0.1, 0.9)), ValueError, r"Adam: betas\[0\] must be at least 0"),
     (lambda ps: Adam(ps, betas=0.9), TypeError, "Adam: betas must be a pair of numbers, got 0.9"),
+    (lambda ps: Adam(ps, betas=(0.9,)), TypeError, r"betas must be a pair .*, got \(0.9,\)"),
+    (lambda ps: Adam(ps, betas=(0.9, 0.9, 0.9)), TypeError, r"pair .*, got \(0.9, 0.9, 0.9\)"),
     (lambda ps: Adam(ps, betas=("a", 0.9)), TypeError, r"Adam: betas\[0\] must be a real number"),
     (lambda ps: Adam(ps, eps=-1e-8), ValueError, "Adam: eps must be at least 0"),
     (lambda ps: Adam(ps, weight_decay=-1), ValueError, "Adam: weight_decay must be at least 0"),

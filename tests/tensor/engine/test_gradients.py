@@ -202,9 +202,9 @@ def test_a_wrong_rule_of_a_variadic_op_is_named_with_its_operand() -> None:
         op([leaf(3), leaf(3, seed=1)]).sum().backward()
 
 
-@pytest.mark.parametrize("given", ["one", "too few"])
-def test_a_rule_of_a_variadic_op_must_give_one_gradient_for_each_operand(given: str) -> None:
-    rules = {"tensors": lambda xp, g: g if given == "one" else [g]}
+@pytest.mark.parametrize("given", [0, 1, 3])
+def test_a_rule_of_a_variadic_op_must_give_one_gradient_for_each_operand(given: int) -> None:
+    rules = {"tensors": lambda xp, g: [g] * given if given else g}
     with (
         planted(VARIADIC, sum, rules) as op,
         pytest.raises(RuntimeError, match="planted: its rule must return a list of 2 gradients"),
@@ -236,6 +236,16 @@ def test_a_rule_of_a_variadic_op_keeps_what_another_operand_s_gradient_needs() -
             out.sum().backward()
 
 
+def test_a_recorded_pass_knows_a_dozen_operands_apart() -> None:
+    xs = [Tensor(1.0 + i / 8, requires_grad=True) for i in range(12)]
+    (g,) = grad(st.einsum(f"{',' * 11}->", *xs), xs[0], create_graph=True)
+    assert g is not None
+    for x, second in zip(xs[1:], grad(g, xs[1:]), strict=True):
+        assert second is not None
+        others = [y.item() for y in xs[1:] if y is not x]
+        np.testing.assert_allclose(second.item(), np.prod(others), rtol=1e-6)
+
+
 def test_a_rule_of_a_variadic_op_may_ask_for_the_result() -> None:
     def rule(xp: Any, g: Any, needs: list[bool], out: Any) -> list[Any]:
         return [g * out for _ in needs]
@@ -260,12 +270,27 @@ def test_a_wrong_fused_rule_is_named() -> None:
 
 
 def test_a_rule_in_another_dtype_is_converted() -> None:
-    x = leaf(3, dtype=np.float32)
-    rules = {"a": lambda xp, g: xp.cast(g, np.float64)}
-    with planted(UNARY, lambda a: a * 1, rules) as op:
-        (op(x) * 3).sum().backward()
-    assert x.grad is not None and x.grad.dtype == np.float32
-    np.testing.assert_array_equal(x.grad, [3, 3, 3])
+    for dtype, other in (("float32", "float64"), ("float64", "float32")):
+        rules = {"a": lambda xp, g, other=other: xp.cast(g, other)}
+        with planted(UNARY, lambda a: a * 1, rules) as op:
+            for create_graph in (False, True):
+                x = leaf(3, dtype=dtype)
+                (op(x) * 3).sum().backward(create_graph=create_graph)
+                assert x.grad is not None and x.grad.dtype == dtype
+                np.testing.assert_array_equal(x.grad, [3, 3, 3])
+
+
+@pytest.mark.parametrize("wrong", [(2, 3), (4, 3)])
+@pytest.mark.parametrize("length", [1, 3])
+def test_a_gradient_is_summed_along_the_dimensions_of_the_result_alone(
+    length: int, wrong: tuple[int, int]
+) -> None:
+    rules = {"a": lambda xp, g: np.ones(wrong)}
+    with (
+        planted(UNARY, lambda a: np.broadcast_to(a, (3, 3)) * 1.0, rules) as op,
+        pytest.raises(RuntimeError, match=rf"gradient of shape \({wrong[0]}, 3\) for operand a"),
+    ):
+        op(leaf(length)).sum().backward()
 
 
 # Bad calls

@@ -59,6 +59,19 @@ def test_an_operand_of_length_1_stands_for_any_length(equation: str, length: int
         assert_close(g.data, w.numpy())
 
 
+@pytest.mark.parametrize("equation", ["aba->ab", "bab->ab", "bab->", "bba->a", "cbaab->bc"])
+def test_an_operand_may_be_read_along_its_diagonals(equation: str) -> None:
+    lengths = {"a": 2, "b": 3, "c": 4}
+    array = np.random.default_rng(5).normal(size=[lengths[c] for c in equation.split("->")[0]])
+    ours, theirs = Tensor(array, requires_grad=True), torch.from_numpy(array).requires_grad_()
+    out = tensor.einsum(equation, ours)
+    weights = weights_for(out)
+    wanted = torch.autograd.grad(torch.einsum(equation, theirs), theirs, torch.from_numpy(weights))
+    (g,) = grad(out, [ours], Tensor(weights))
+    assert g is not None
+    assert_close(g.data, wanted[0].numpy())
+
+
 @pytest.mark.parametrize(
     ("equation", "shapes", "path"),
     [

@@ -154,6 +154,7 @@ BAD_PARAMS: Final[dict[str, tuple[Callable[[], Any], type[Exception], str]]] = {
     ),
     "not a leaf": (lambda: [good() * 2.0], ValueError, "non-leaf Tensor (made by mul)"),
     "integers": (lambda: [leaf_of_integers()], ValueError, "dtype int64"),
+    "truth values": (lambda: [Tensor([True, False])], ValueError, "dtype bool"),
 }
 
 
