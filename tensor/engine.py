@@ -66,6 +66,8 @@ def backward(
             before, slot = tensor._grad, tensor._slot
             if before is None and type(value) is np.ndarray:
                 tensor._grad = Tensor._wrap(value if slot is None else slot.put(value))
+            elif before is None and slot and tracer and not create_graph:
+                tensor._grad = tracer.moved(value, slot.put(value._array))
             elif before is None:
                 tensor._grad = value
             elif isinstance(value, Tensor) or before.node or not before.data.flags.writeable:

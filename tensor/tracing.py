@@ -357,6 +357,13 @@ class Tracer:
             self.captured.append(edge)
             self._enter(grad._array, edge)
 
+    def moved(self, tensor: Tensor, array: Array) -> Tensor:
+        """Return a Tensor whose elements, those of ``tensor``, are held by ``array`` now."""
+        if array is tensor._array:
+            return tensor
+        self._enter(array, self.edge(tensor))
+        return type(tensor)._wrap(array)
+
     def several(
         self,
         name: str,
