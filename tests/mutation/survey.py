@@ -26,7 +26,7 @@ from tests.structure import ROOT
 __all__ = ["SEED", "TESTS", "Finding", "Survey", "digest"]
 
 SEED: Final = 20_261_130
-PATIENCE: Final = {"in place": 10.0, "imported": 60.0}  # seconds, beside those of the tests
+PATIENCE: Final = {"in place": 5.0, "imported": 60.0}  # seconds, beside those of the tests
 # Where the tests are that may notice. The others run programs, draw, or look at the project's form.
 TESTS: Final = ("tests/tensor", "tests/micro", "tests/behaviours", "tests/crosscheck")
 
