@@ -94,3 +94,9 @@ def test_without_momentum_nothing_is_dampened() -> None:
 def test_softplus_is_bent_at_its_threshold_and_straight_above() -> None:
     assert close(ops.softplus(Value(1.0), 2.0, 2.0).data, math.log1p(math.exp(2)) / 2, "torch")
     assert ops.softplus(Value(1.125), 2.0, 2.0).data == 1.125
+
+
+@pytest.mark.parametrize("approximate", ["", "exact", "nonce", "tan", "tanhh", "z"])
+def test_gelu_knows_no_other_form(approximate: str) -> None:
+    with pytest.raises(RuntimeError, match=f"must be 'none' or 'tanh', got '{approximate}'"):
+        ops.gelu(Value(1.0), approximate)

@@ -181,6 +181,7 @@ REFUSED: Final[list[tuple[Callable[[list[Value]], Optimizer], type[Exception], s
         ValueError,
         r"Adam: betas\[1\] must be at least 0 and less than 1, got 1.0",
     ),
+    (lambda ps: Adam(ps, betas=(1.5, 0.9)), ValueError, r"betas\[0\] must be .* less than 1, got"),
     (lambda ps: Adam(ps, betas=(-0.1, 0.9)), ValueError, r"Adam: betas\[0\] must be at least 0"),
     (lambda ps: Adam(ps, betas=0.9), TypeError, "Adam: betas must be a pair of numbers, got 0.9"),
     (lambda ps: Adam(ps, betas=(0.9,)), TypeError, r"betas must be a pair .*, got \(0.9,\)"),

@@ -31,6 +31,14 @@ _PLACEHOLDER: Final = "equivalent: the number stands where another one is chosen
 _TIE: Final = "equivalent: equal operands were dealt with before"
 _NO_0D: Final = "equivalent: an operand of a product has a dimension"
 _SLOWER: Final = "speed: the general way gives the same"
+_TRUTH: Final = "equivalent: of truth values the product is the conjunction"
+_ONE_OF: Final = "equivalent: the other words stand on the other side of this one"
+_GROWS: Final = "equivalent: a version only grows"
+_AT_LEAST_0: Final = "equivalent: no such option is negative"
+_OPTIMIZER: Final = "tensor/optim/_optimizer.py"
+_KERNELS: Final = "tensor/kernels/optimizers.py"
+_PASSES: Final = "tensor/passes.py"
+_OPS: Final = "micro/ops.py"
 
 # Of these every file has some.
 EVERYWHERE: Final = {
@@ -184,7 +192,7 @@ REASONS: Final = [
     Reason(
         _REDUCTION,
         "return xp.cat([filler, kept] if by > 0 else [kept, filler], dim)",
-        r".*by >= 0.*",
+        r".*by (>= 0|> -1) .*",
         "equivalent: nothing is moved by 0 places",
     ),
     *(
@@ -194,7 +202,44 @@ REASONS: Final = [
             "factor = factor * _shifted(xp, factor, dim, -reach, 0.0)",
         )
     ),
+    Reason(_REDUCTION, "if p == 1:", r"if p == 0:|if p (<|<=) 1:", _SLOWER),
     Reason(_REDUCTION, "if p == 2:", r"if p (==|<=|<) 1:|if p < 2:", _SLOWER),
+    Reason(
+        _REDUCTION,
+        "ratio = xp.where(size == 0, 0.0, a / xp.where(size == 0, 1.0, size))",
+        r".*(size == -1, 0\.0|size < 0, 0\.0|size <= 0, 0\.0|size <= 0, 1\.0|size == 0, 2\.0).*",
+        "equivalent: no norm is negative, and where it is 0 so is every element",
+    ),
+    Reason(
+        _REDUCTION,
+        "wins = xp.one_hot(arg(a, dim), a_shape[dim]) == 1  # the classes are the last dimension",
+        r".*>= 1.*",
+        "equivalent: it has 0 and 1 alone",
+    ),
+    Reason(
+        _REDUCTION,
+        "share = xp.exp(a - xp.where(total == -math.inf, 0.0, total))",
+        r".*total <= .*",
+        "equivalent: nothing is below -inf",
+    ),
+    Reason(
+        _REDUCTION,
+        "while reach < a_shape[dim]:",
+        r".*<= a_shape.*",
+        "speed: of one more round every factor is 0",
+    ),
+    Reason(
+        _REDUCTION,
+        "while row.shape[along] > 1:",
+        r".*!= 1:",
+        "equivalent: a length of 0 was dealt with before",
+    ),
+    Reason(
+        _REDUCTION,
+        "kept = xp.getitem(a, (*ahead, slice(length - gap) if by > 0 else slice(gap, None)))",
+        r".*by (>= 0|> -1) .*",
+        "equivalent: nothing is moved by 0 places",
+    ),
     Reason(
         _REDUCTION,
         "share = xp.exp(a - xp.where(total == -math.inf, 0.0, total))",
@@ -241,7 +286,149 @@ REASONS: Final = [
         "tensor/rules/table.py",
         "nowhere = xp.isnan(x) * False",
         r"nowhere = xp\.isnan\(x\) & False",
-        "equivalent: of truth values the product is the conjunction",
+        _TRUTH,
+    ),
+    Reason(
+        "tensor/rules/table.py",
+        "return xp.where(xp.isnan(x) * False, x, value)",
+        r".*isnan\(x\) & False.*",
+        _TRUTH,
+    ),
+    Reason(
+        "tensor/rules/table.py",
+        'if not getattr(x, "requires_grad", False):',
+        r".*True\):",
+        "speed: what no gradient flows to is tied to in vain",
+    ),
+    Reason(
+        "tensor/rules/table.py",
+        "zero = xp.sum(xp.where(nowhere, x, 0.0))",
+        r".*x, -?1\.0\)\)",
+        "equivalent: whether it is a number is all that is asked",
+    ),
+    Reason(_FUSED, 'if reduction == "mean":', r'if reduction <= "mean":', _ONE_OF),
+    Reason(_LINALG, "if len(a_shape) == 1:  # (k) @ (..., k, n)", r".*<= 1.*", _NO_0D),
+    Reason(
+        "tensor/rules/shape.py",
+        "ahead = (slice(None),) * (dim % (len(shapes[0]) + 1))",
+        r".*shapes\[ -1\].*",
+        "equivalent: all have the same number of dimensions",
+    ),
+    Reason(
+        _PASSES,
+        "grads = self._pulled(op, node, 0, g, values)",
+        r".*node, -1, g.*",
+        "equivalent: an op of any number of operands has one rule for them",
+    ),
+    Reason(_PASSES, "if saved[name][1].count != saved[name][2]:", r".* > .*", _GROWS),
+    Reason(_PASSES, "if kept[1].count != kept[2]:", r".* > .*", _GROWS),
+    Reason(
+        _FLAT,
+        "flat.fill(0)",
+        r"flat\.fill\( -?1\)",
+        "equivalent: what a state begins with is written where a parameter's begins",
+    ),
+    Reason(
+        "tensor/optim/_sgd.py",
+        'return ("momentum_buffer",) if group["momentum"] != 0 else ()',
+        r".*> 0 else.*",
+        _AT_LEAST_0,
+    ),
+    Reason(
+        "tensor/optim/_sgd.py",
+        'if options["nesterov"] and (options["momentum"] <= 0 or options["dampening"] != 0):',
+        r".*== 0 or.*",
+        _AT_LEAST_0,
+    ),
+    Reason(
+        "tensor/optim/_rmsprop.py",
+        'optional = {"grad_avg": group["centered"], "momentum_buffer": group["momentum"] > 0}',
+        r".*!= 0\}",
+        _AT_LEAST_0,
+    ),
+    Reason(
+        _OPTIMIZER,
+        "if param._grad is None or param._grad._array is not gradient:",
+        r"if (param\._grad is not None|not param\._grad is None) or .*",
+        "speed: the same gradient may be handed over again",
+    ),
+    Reason(
+        _OPTIMIZER,
+        'if name != "_flats":',
+        r'if name >=? "_flats":',
+        "equivalent: no attribute's name comes before it, and a copy of it is replaced",
+    ),
+    Reason(
+        _OPTIMIZER,
+        "if step != value or step < 0:",
+        r"if step < value or .*",
+        "equivalent: numbers above 0 are rounded down, and those below are refused",
+    ),
+    Reason(
+        _KERNELS,
+        "if weight_decay != 0 and decoupled:",
+        r"if weight_decay (>= 0|!= -1) and decoupled:",
+        "speed: a decay of 0 changes nothing",
+    ),
+    Reason(_KERNELS, "elif weight_decay != 0:", r"elif weight_decay > 0:", _AT_LEAST_0),
+    Reason(
+        _KERNELS,
+        "s, m = work[0], momentum_buffer",
+        r".*work\[ (1|-1)\].*",
+        "equivalent: either row of the scratch memory will do",
+    ),
+    Reason(
+        _KERNELS,
+        "np.multiply(s, 1 - keep, out=s)",
+        r".*1 % keep.*",
+        "equivalent: of a number from 1/2 to 1 the remainder is the difference",
+    ),
+    Reason(
+        _OPS,
+        "if decimals < 0:",
+        r"if decimals (<= 0|< 1):",
+        "equivalent: 0 was dealt with before",
+    ),
+    Reason(
+        _OPS,
+        "@op(da=lambda a, alpha: alpha * f.exp(a) if a < 0 else alpha if a <= 0 else 1)",
+        r".*alpha if a == 0 else.*",
+        _TIE,
+    ),
+    *(
+        Reason(_OPS, line, becomes, "equivalent: at 0 both are 0")
+        for line, becomes in (
+            ("return f.like(a, 0) if a <= 0 else a", r".*a < 0 else.*"),
+            ("return a if a > 0 else alpha * f.expm1(a)", r".*a >= 0 else.*"),
+        )
+    ),
+    *(
+        Reason(_OPS, line, r".*if a [<>]= b else.*", _TIE)
+        for line in (
+            "da=lambda a, b: 0 if a < b else _half(a) if a == b else 1,",
+            "db=lambda a, b: 0 if b < a else _half(b) if a == b else 1,",
+            "da=lambda a, b: 0 if a > b else _half(a) if a == b else 1,",
+            "db=lambda a, b: 0 if b > a else _half(b) if a == b else 1,",
+        )
+    ),
+    Reason(
+        _OPS,
+        "return a if a < b or a != a else b",
+        r".*a <= b or.*",
+        "equivalent: of two equal numbers either will do",
+    ),
+    Reason(_OPS, 'if approximate == "none":', r'if approximate <= "none":', _ONE_OF),
+    Reason(
+        "micro/optim.py",
+        "if nesterov and (momentum == 0 or dampening != 0):",
+        r".*momentum <= 0 or.*",
+        _AT_LEAST_0,
+    ),
+    Reason(
+        "micro/optim.py",
+        "if p.inputs or p.op == CONSTANT:",
+        r".*p\.op >= CONSTANT:",
+        "equivalent: what has no inputs is of this op or of none",
     ),
     Reason(
         "micro/optim.py",
@@ -264,7 +451,7 @@ REASONS: Final = [
     Reason(
         "tensor/optim/_optimizer.py",
         "first = last = age = -1",
-        r"first = last = age = - 2",
+        r"first = last = age = (- 2|~1)",
         "equivalent: any number below 0 says that there is none yet",
     ),
     Reason(
@@ -276,7 +463,7 @@ REASONS: Final = [
     Reason(
         "micro/ops.py",
         "return bool(a - a == 0)",
-        r".*>= 0\)",
+        r".*[<>]= 0\)",
         "equivalent: a - a is 0 or nan",
     ),
     Reason(
@@ -324,14 +511,14 @@ REASONS: Final = [
     Reason(
         _REDUCTION,
         "power = xp.pow(xp.where(flat_here, 1.0, xp.abs(ratio)), p - 1)",
-        r".*flat_here, 2\.0, .*",
-        _PLACEHOLDER,
+        r".*flat_here, [02]\.0, .*",
+        "equivalent: the number stands where another one is chosen",
     ),
     Reason(
         _REDUCTION,
         "g = xp.where(still, 0.0, g / (2 * xp.where(still, 1.0, out)))",
-        r".*still, (-1\.0, g|2\.0, out).*",
-        "equivalent: what it is multiplied with is 0, or another one is chosen",
+        r".*still, 2\.0, out.*",
+        _PLACEHOLDER,
     ),
     Reason(
         "tensor/rules/shape.py",

@@ -280,6 +280,19 @@ def test_a_rule_in_another_dtype_is_converted() -> None:
                 np.testing.assert_array_equal(x.grad, [3, 3, 3])
 
 
+@pytest.mark.parametrize("shape", [(), (5,), (4, 1), (3, 1, 5), (3, 4, 1), (1, 4, 5), (2, 1, 4, 1)])
+def test_a_factor_of_many_elements_has_the_sum_of_their_gradients(shape: tuple[int, ...]) -> None:
+    x = leaf(*shape)
+    other = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
+    (x * Tensor(other)).sum().backward()
+    wanted = np.zeros(shape)
+    for index in np.ndindex(other.shape):
+        tail = index[4 - len(shape) :]
+        wanted[tuple(0 if n == 1 else k for k, n in zip(tail, shape, strict=True))] += other[index]
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.data, wanted)
+
+
 @pytest.mark.parametrize("wrong", [(2, 3), (4, 3)])
 @pytest.mark.parametrize("length", [1, 3])
 def test_a_gradient_is_summed_along_the_dimensions_of_the_result_alone(

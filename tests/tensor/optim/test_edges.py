@@ -79,6 +79,24 @@ def test_a_state_may_have_parts_that_no_optimizer_asks_for() -> None:
     assert descent.param_groups[0]["lr"] == 0.1
 
 
+def test_a_state_may_remember_what_its_options_do_not_need() -> None:
+    p = parameter(2)
+    descent = optim.Adam([p], amsgrad=True)
+    (p * p).sum().backward()
+    descent.step()
+    saved = descent.state_dict()
+    saved["param_groups"][0]["amsgrad"] = False
+    descent.load_state_dict(saved)
+    assert "max_exp_avg_sq" in descent.state_dict()["state"][0]
+
+
+@pytest.mark.parametrize(("saved", "own"), [(1, 2), (2, 1)])
+def test_more_and_fewer_parameters_than_there_are_cannot_be_loaded(saved: int, own: int) -> None:
+    state = optim.SGD([parameter(2) for _ in range(saved)]).state_dict()
+    with pytest.raises(ValueError, match=f"{saved} parameters instead of {own}"):
+        optim.SGD([parameter(2) for _ in range(own)]).load_state_dict(state)
+
+
 def test_more_and_fewer_groups_than_there_are_cannot_be_loaded() -> None:
     def optimizer(groups: int) -> optim.SGD:
         return optim.SGD([{"params": [parameter(2)]} for _ in range(groups)])
