@@ -417,6 +417,12 @@ REASONS: Final = [
         r".*a <= b or.*",
         "equivalent: of two equal numbers either will do",
     ),
+    Reason(
+        _OPS,
+        "return 0 if chosen == 0 else 1",
+        r".*<= 0 else.*",
+        "equivalent: no sigmoid is negative",
+    ),
     Reason(_OPS, 'if approximate == "none":', r'if approximate <= "none":', _ONE_OF),
     Reason(
         "micro/optim.py",

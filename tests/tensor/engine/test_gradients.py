@@ -236,6 +236,15 @@ def test_a_rule_of_a_variadic_op_keeps_what_another_operand_s_gradient_needs() -
             out.sum().backward()
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_outputs_may_lead_elsewhere_and_come_twice(create_graph: bool) -> None:
+    x, y = leaf(3), leaf(3, seed=1)
+    aside, twice, last = y.sum(), x.exp().sum(), x.square().sum()
+    (g,) = grad([aside, twice, aside, twice, last], x, create_graph=create_graph)
+    assert g is not None
+    np.testing.assert_allclose(g.data, 2 * np.exp(x.data) + 2 * x.data)
+
+
 def test_a_recorded_pass_knows_a_dozen_operands_apart() -> None:
     xs = [Tensor(1.0 + i / 8, requires_grad=True) for i in range(12)]
     (g,) = grad(st.einsum(f"{',' * 11}->", *xs), xs[0], create_graph=True)

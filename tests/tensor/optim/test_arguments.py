@@ -250,6 +250,9 @@ def test_the_text_lists_the_options_as_pytorchs_does(kind: str) -> None:
     )
     kept = [line for line in theirs if line in ours]
     assert kept == ours
+    options = getattr(optim, kind)([good()]).defaults
+    shown = [line.strip().partition(":")[0] for line in ours if line.startswith(" ")]
+    assert shown == sorted(options) * 2
 
 
 # Loading

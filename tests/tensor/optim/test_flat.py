@@ -116,6 +116,18 @@ def test_data_that_was_replaced_is_taken_in_at_the_next_step() -> None:
     assert weight.data.base is flat and (given == 5.0).all()
 
 
+def test_it_is_so_where_every_gradient_is_in_its_place() -> None:
+    model = small()
+    optimizer = optim.SGD(model.parameters(), lr=1.0)
+    for p in model.parameters():
+        p.data = np.full(p.shape, 5.0, np.float32)
+    model(Tensor(np.ones((2, 3), np.float32))).sum().backward()
+    before = [p.grad.data.copy() for p in model.parameters() if p.grad is not None]
+    optimizer.step()
+    for p, g in zip(model.parameters(), before, strict=True):
+        np.testing.assert_array_equal(p.data, 5.0 - g)
+
+
 @pytest.mark.parametrize("convert", ["double", "half"])
 def test_converting_the_model_afterwards_is_refused_before_anything_changes(convert: str) -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
