@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from ..dtypes import epsilon
 from ..shapes import size
@@ -131,13 +131,19 @@ def _batch_norm_weight(xp: Any, g: Any, a: Any, statistics: Any, eps: float) -> 
     return _over_channels(xp, g * xp.batch_norm(a, statistics, None, None, eps))
 
 
+def _limited_log(xp: Any, a: Any) -> Any:
+    """Return log(a), or -100 where that is more; the derivative is 0 there, not 0 times 1 / 0."""
+    low = a <= _LOWEST
+    return xp.where(low, -100.0, xp.log(xp.where(low, 1.0, a)))
+
+
+_LOWEST: Final = math.exp(-100)
+
 vjp("cross_entropy", a=_cross_entropy)
 vjp(
     "binary_cross_entropy",
     a=lambda xp, g, a, target: g * (a - target) / xp.maximum(a * (1 - a), 1e-12),
-    target=lambda xp, g, a: (
-        g * (xp.clip(xp.log(1 - a), min=-100.0) - xp.clip(xp.log(a), min=-100.0))
-    ),
+    target=lambda xp, g, a: g * (_limited_log(xp, 1 - a) - _limited_log(xp, a)),
 )
 vjp("layer_norm", a=_layer_norm_a, weight=_layer_norm_weight, bias=lambda xp, g: g)
 vjp("rms_norm", a=_rms_norm_a, weight=_rms_norm_weight)

@@ -223,3 +223,14 @@ def test_bce_with_logits_is_finite_and_its_gradient_exact(dtype: str) -> None:
     assert x.grad is not None
     assert x.grad.tolist()[0] == 0.5 and x.grad.tolist()[-1] == -0.5
     assert x.grad.tolist()[1:5] == [1, 0, 0, -1]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_second_derivatives_of_bce_are_finite_where_its_logarithms_are_limited(dtype: str) -> None:
+    p = Tensor([0.0, 1.0, 0.5], dtype, requires_grad=True)
+    target = Tensor([0.25, 0.25, 0.25], dtype, requires_grad=True)
+    loss = functional.binary_cross_entropy(p, target, reduction="sum")
+    (by_target,) = tensor.grad(loss, target, create_graph=True)
+    np.testing.assert_allclose(by_target.data, [100.0, -100.0, 0.0])
+    (by_both,) = tensor.grad(by_target.sum(), p)
+    np.testing.assert_array_equal(by_both.data, [-1.0, -1.0, -4.0])

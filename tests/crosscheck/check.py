@@ -36,11 +36,13 @@ class Outlier(NamedTuple):
         elsewhere: whether what is 0, as no path leads there, comes out as rounding: there the
             largest bound of the program counts.
         reason: which formula that is.
+        endless: whether it is infinite or not a number where the right derivative is finite.
     """
 
     unit: float
     elsewhere: bool
     reason: str
+    endless: bool = False
 
 
 # Where the two engines of this project stay within the bound and PyTorch, by the formula named,
@@ -48,7 +50,13 @@ class Outlier(NamedTuple):
 OUTLIERS: Final = {
     "prod": Outlier(0.0, True, "g * out / a is differentiated as a quotient"),
     "cumprod": Outlier(0.0, True, "likewise"),
-    "binary_cross_entropy": Outlier(1e-12, False, "1e-12 is added to the denominators"),
+    "binary_cross_entropy": Outlier(
+        1e-12,
+        False,
+        "1e-12 is added to the denominators; the derivative by the target, log(1 - p) - log(p), "
+        "does not know that the loss is limited",
+        endless=True,
+    ),
 }
 
 
@@ -134,6 +142,8 @@ def _compare(
         if any(outlier.elsewhere for outlier in outliers):
             limits = np.maximum(limits, max(found.values(), default=0.0))
         bounded = np.isfinite(limits) & np.isfinite(numbers)
+        if any(outlier.endless for outlier in outliers):
+            bounded &= np.isfinite(a)
         unit = UNIT.get(a.dtype.name, 0.0)
         if unit:
             unit += max((outlier.unit for outlier in outliers), default=0.0)

@@ -137,4 +137,27 @@ REGRESSIONS: Final[dict[str, Program]] = {
         outputs=(3,),
         seed=12,
     ),
+    "a binary cross-entropy of a certain probability that is overwritten": Program(
+        leaves=(
+            Leaf((), (-2.75,)),
+            Leaf((), (3.609375,), grad=False),
+            Leaf((), (3.75,), grad=False),
+            Leaf((2,), (1.0, 1.0), grad=False),
+        ),
+        steps=(
+            Step("repeat", (0,), {"repeats": (2,)}),
+            Step("add", (4, 1), bridge=True),
+            Step("add", (4, 2), bridge=True),
+            Step("binary_cross_entropy", (6, 5)),
+            Step("put_", (7, 3), {"copy": True, "index": Ellipsis}),
+        ),
+        outputs=(8,),
+        seed=1112530,
+    ),
+    "a binary cross-entropy of a certain probability by its target": Program(
+        leaves=(Leaf((), (1.0,), grad=False), Leaf((), (0.0,))),
+        steps=(Step("binary_cross_entropy", (0, 1)),),
+        outputs=(2,),
+        seed=1137435,
+    ),
 }
