@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import micro
+import tensor
 import tensor as st
 from micro import Value
 from tensor import Tensor, grad
