@@ -129,14 +129,18 @@ def test_float32_stays_float32(case: Case) -> None:
 
 @pytest.mark.parametrize("lr", [np.float64(0.1), np.float32(0.1), 1])
 def test_a_numpy_number_for_an_option_does_not_promote(lr: Any) -> None:
-    p = nn.Parameter([1.0, 2.0])
+    start, g = (np.random.default_rng(k).normal(size=50).astype(np.float32) for k in (0, 1))
     for kind in (getattr(optim, name) for name in NAMES):
-        p.grad = Tensor([1.0, 1.0])
-        optimizer = kind([p], lr=lr)
-        optimizer.step()
-        optimizer.param_groups[0]["lr"] = np.float64(0.2)
-        optimizer.step()
+        p, plain = nn.Parameter(start), nn.Parameter(start)
+        p.grad, plain.grad = Tensor(g), Tensor(g)
+        optimizer, other = kind([p], lr=lr), kind([plain], lr=float(lr))
+        for one in (optimizer, other):
+            one.step()
+        optimizer.param_groups[0]["lr"], other.param_groups[0]["lr"] = np.float64(0.2), 0.2
+        for one in (optimizer, other):
+            one.step()
         assert p.dtype == tensor.float32
+        np.testing.assert_array_equal(p.data, plain.data)
 
 
 def test_float16_parameters_are_moved_in_float16() -> None:
