@@ -26,11 +26,13 @@ __all__ = ["publish"]
 TITLE: Final = "Mutants"
 COLUMNS: Final = ["file", "line", "column", "operator", "place", "mutant"]
 COLUMNS += ["outcome", "killed by", "way", "ran", "tests", "seconds", "sha256", "reason"]
+COLUMNS += ["other sources"]
 
 
 def figures(survey: Survey, found: Mapping[str, Finding]) -> dict[str, Any]:
     """What is published as mutation.json."""
     ran = [(m, found[m.key]) for m in survey.mutants if m.key in found]
+    again = survey.findings()
     by_file = {}
     for path, total in survey.total.items():
         here = [finding for mutant, finding in ran if mutant.path == path]
@@ -55,6 +57,7 @@ def figures(survey: Survey, found: Mapping[str, Finding]) -> dict[str, Any]:
         "files": by_file,
         "evidence": {
             "whose mutated code was run": sum(finding.ran for _, finding in ran),
+            "tried with other sources, of the same file": sum(m.key not in again for m, _ in ran),
             "exchanged in living functions": sum(f.way == "in place" for _, f in ran),
             "imported in the place of the module": sum(f.way == "imported" for _, f in ran),
             "controls": controls(survey),
@@ -124,8 +127,10 @@ def section(summary: Mapping[str, Any], survivors: Sequence[Mutant]) -> str:
         "",
         (
             f"That they really ran: the mutated code was entered in "
-            f"{evidence['whose mutated code was run']:,} of {summary['tried']:,}. As controls, for "
-            "each file: "
+            f"{evidence['whose mutated code was run']:,} of {summary['tried']:,}. With other "
+            "sources, in which the mutated file was as it is now: "
+            f"{evidence['tried with other sources, of the same file']:,}. As controls, for each "
+            "file: "
             + "; ".join(f"{name}: {what}" for name, what in evidence["controls"].items())
             + "."
         ),
@@ -151,11 +156,11 @@ def _short(mutant: Mutant, source: str) -> str:
 
 def publish(survey: Survey, out: Path) -> dict[str, Any]:
     """Write the results, and return the figures."""
-    found = survey.findings()
+    found = survey.earlier() | survey.findings()
     tried_ones = sorted(
         (m for m in survey.mutants if m.key in found), key=lambda m: (m.path, m.line, m.column)
     )
-    summary = figures(survey, found)
+    summary, again = figures(survey, found), survey.findings()
     out.mkdir(parents=True, exist_ok=True)
     with (out / "mutation.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
@@ -165,7 +170,8 @@ def publish(survey: Survey, out: Path) -> dict[str, Any]:
             why = "" if f.is_killed else reason(m)
             what = (m.path, m.line, m.column, m.operator, m.place, m.text)
             became = (f.outcome, f.killed_by, f.way, f.ran, f.tests, f.seconds)
-            table.writerow([*what, *became, _short(m, survey.sources[m.path]), why])
+            row = [*what, *became, _short(m, survey.sources[m.path]), why, m.key not in again]
+            table.writerow(row)
     (out / "mutation.json").write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
     page = out / "proof.md"
     text = page.read_text("utf-8") if page.exists() else "# Proof\n"

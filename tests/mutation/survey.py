@@ -44,11 +44,19 @@ class Finding:
     tests: int
     budget: float  # how many seconds of tests were to be run
     seconds: float
+    source: str = ""  # a digest of the file that it is a mutant of
 
     @property
     def is_killed(self) -> bool:
         """Whether a test noticed."""
         return self.outcome != "survived"
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the test that killed it is as it was then, or more than one was to do so."""
+        if self.is_killed:
+            return self.by_file in ("", digest_of(self.killed_by))
+        return self.budget > 0
 
 
 def digest(*folders: str) -> str:
@@ -69,6 +77,11 @@ def killers(published: Path | None) -> dict[tuple[str, ...], str]:
             for row in csv.DictReader(file)
             if row["killed by"]
         }
+
+
+def digest_of_text(text: str) -> str:
+    """What a source is, in short."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class Kept:
@@ -104,6 +117,9 @@ class Survey:
         self.jobs, self.progress = jobs, progress
         self.killers = killers(published)
         folder = state / f"mutation-{digest('micro', 'tensor')}"
+        self.before = [
+            Kept(p) for p in state.glob("mutation-*/mutants.jsonl") if p.parent != folder
+        ]
         folder.mkdir(parents=True, exist_ok=True)
         self.known = Kept(folder / "mutants.jsonl")
         self.checks = Kept(folder / "controls.jsonl")
@@ -127,27 +143,38 @@ class Survey:
 
         A mutant that was killed by a test whose file has changed since is as one never tried.
         """
-        found = {record["key"]: Finding(**record) for record in self.known.read()}
+        return {f.key: f for f in self.read(self.known) if f.is_current}
+
+    def earlier(self) -> dict[str, Finding]:
+        """What was found with other sources, where the mutated file was as it is now."""
+        ours = {path: digest_of_text(text) for path, text in self.sources.items()}
         return {
-            key: finding
-            for key, finding in found.items()
-            if not finding.is_killed or finding.by_file in ("", digest_of(finding.killed_by))
+            f.key: f
+            for kept in self.before
+            for f in self.read(kept)
+            if f.is_current and f.is_killed and f.source == ours.get(f.key.partition(":")[0])
         }
+
+    @staticmethod
+    def read(kept: Kept) -> list[Finding]:
+        """The last word on every mutant of a file of findings."""
+        return [*{r["key"]: Finding(**r) for r in kept.read()}.values()]
 
     def left(self, budget: float, way: str) -> list[Mutant]:
         """The mutants that may yet be killed by so many seconds of tests."""
-        known = self.findings()
+        known, earlier = self.findings(), self.earlier()
 
         def may_be_killed(finding: Finding) -> bool:
             tests_are_new = finding.by_file != self.all_tests
             return not finding.is_killed and (finding.budget < budget or tests_are_new)
 
-        return [
+        left = [
             mutant
             for mutant in self.mutants
             if self.ways[mutant.key] == way
             and (mutant.key not in known or may_be_killed(known[mutant.key]))
         ]
+        return sorted(left, key=lambda mutant: mutant.key in earlier)
 
     def way(self, mutant: Mutant) -> str:
         """How a mutant is planted."""
@@ -178,6 +205,7 @@ class Survey:
             way=way,
             budget=budget,
             seconds=round(took, 3),
+            source=digest_of_text(self.sources[mutant.path]),
             **found,
         )
         self.known.add(finding)

@@ -320,6 +320,25 @@ def test_what_was_killed_before_meets_the_test_that_did_it_first(
     assert survey.killers(None) == survey.killers(tmp_path / "nothing.csv") == {}
 
 
+def test_what_other_sources_killed_is_tried_last_and_counts_while_its_file_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, found = (survey_of(tmp_path / name, monkeypatch) for name in ("before", "now"))
+    one, other = before.mutants
+    test = "tests/micro/test_optim.py::test_a"
+    before.note(one, {"killed_by": test, "ran": True, "tests": 3}, 0.1, "in place", 1.0)
+    before.note(other, {"killed_by": "", "ran": True, "tests": 9}, 0.1, "in place", 1.0)
+    found.before = [before.known]
+    assert list(found.earlier()) == [one.key] and found.findings() == {}
+    assert found.left(1.0, "in place") == [other, one]
+    monkeypatch.setattr(report, "versions", dict)
+    summary = report.publish(found, tmp_path / "out")
+    assert (summary["tried"], summary["killed"]) == (1, 1)
+    assert summary["evidence"]["tried with other sources, of the same file"] == 1
+    found.sources = {PATH: SOURCE + "\n"}
+    assert found.earlier() == {}
+
+
 def test_a_mutant_that_ends_its_process_is_noticed_by_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
