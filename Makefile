@@ -45,7 +45,7 @@ test-browser: $(STAMPS)/test ## run the tests of the players in headless Chromiu
 	$(RUN) -m pytest -m browser tests/viz $(ARGS)
 
 prove: $(STAMPS)/test ## hold the engines against each other in full; goes on where it was stopped
-	$(RUN) -m tests.crosscheck.prove $(ARGS)
+	$(RUN) -m tests.crosscheck.prove --programs 201000 $(ARGS)
 	$(RUN) -m tests.crosscheck.digits
 
 faults: $(STAMPS)/test ## plant every fault of the catalogue in a copy, and see which test catches it
